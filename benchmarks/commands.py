@@ -1,7 +1,6 @@
-"""The commands that keep records under faults, each with its folder and what must hold there.
+"""Commands that write records, for the injection of faults (`benchmarks/faults.py`).
 
-To add one: an entry in `COMMANDS`, here or in `benchmarks/report_commands.py`. `prepare` fills the
-folder, `holds` says what can be seen in it.
+To add a command, add an entry to `COMMANDS`, here or in `benchmarks/report_commands.py`.
 """
 
 import hashlib
@@ -24,7 +23,7 @@ METHODS = ("erm", "focal")
 
 
 class Lost(Exception):
-    """Something that must not happen."""
+    """A fault lost data, or left files that are neither old nor new."""
 
 
 def must(condition: bool, what: str) -> None:
@@ -34,13 +33,13 @@ def must(condition: bool, what: str) -> None:
 
 @dataclass(frozen=True)
 class Command:
-    """A command, and what must hold of its folder after a fault.
+    """A command, and how to check its folder after a fault.
 
-    `prepare` fills the folder. `holds` returns what can be seen in a folder, as text: after a fault
-    that must be what was there before the command or what is there after it. `content` of a file is
-    what must be the same after the repeated command. Where `reads` is true the command changes
-    nothing, and what it prints is compared. Where `twice` is true the repeated command meets a
-    fault, too, and is repeated once more.
+    `prepare` fills the folder. `holds` describes the content of the folder as text. After a fault
+    this text must be the text before the command, or the text after an undisturbed command.
+    `content` returns the part of a file that must be the same after the command is repeated. A
+    command with `reads` changes no file, so its output is compared. For a command with `twice` the
+    repeated command meets a fault, too, and is repeated once more.
     """
 
     arguments: tuple[str, ...]
@@ -51,7 +50,7 @@ class Command:
     twice: bool = False
 
     def in_folder(self, folder: Path) -> list[str]:
-        """The arguments, where ``{folder}`` stands for the folder."""
+        """Return the arguments of the command, with the path in place of ``{folder}``."""
         return [argument.format(folder=folder) for argument in self.arguments]
 
 
@@ -64,7 +63,7 @@ def in_cache(folder: Path) -> Path:
 
 
 def run(*arguments: str) -> None:
-    """A command in this process, which must end well and print nothing."""
+    """Run a command in this process without its output; raise an error if it fails."""
     with open(os.devnull, "w") as paper:
         screen, sys.stdout = sys.stdout, paper
         try:
@@ -74,7 +73,7 @@ def run(*arguments: str) -> None:
 
 
 def chosen() -> list[plan.Run]:
-    """The runs that the commands are about: two methods, two seeds each."""
+    """List the runs in the folders: two methods with two seeds each."""
     return plan.Selection("smoke", seeds=2).runs(METHODS)
 
 
@@ -191,16 +190,16 @@ TRAIN += ("--replicates",)
 
 
 def forget() -> None:
-    """As a new process: nothing is known of tables."""
+    """Forget all open tables, so that this process reads them as a new process would."""
     tables.seen.clear(), tables._OPEN.clear(), tables._index.clear()
     if settings := sys.modules.get("calibkit_companion.claims.settings"):
         settings.mathematics.cache_clear()
 
 
 def numbers(folder: Path, runs: Callable = chosen, drawn: bool = True) -> str:
-    """A line for each run: a hash of all its numbers, and that of its predictions.
+    """Write a line for each run with a hash of all its numbers and a hash of its predictions.
 
-    `drawn`: with the deviations of its replicates, which a file has rounded.
+    With `drawn` the deviations of the replicates count, too.
     """
     in_cache(folder), forget()
     lines = []
@@ -222,7 +221,7 @@ def numbers(folder: Path, runs: Callable = chosen, drawn: bool = True) -> str:
 
 
 def of_a_record(path: Path) -> bytes:
-    """A file, without the times and the machine in ``run.json``; empty if it comes and goes."""
+    """Read a file, without the times and the machine in ``run.json``; empty for temporary files."""
     if path.name == "run.json":
         info = json.loads(path.read_text())
         return json.dumps([info["status"], info["run"], info["sha256"]]).encode()

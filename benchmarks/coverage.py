@@ -2,12 +2,12 @@
 
     python benchmarks/coverage.py [benchmarks/results/coverage.json] [sets]    # some minutes
 
-A population is 200,000 samples of two models, calibrated or not. Test sets of 500, 2,000 and 10,000
-are drawn from it (with replacement: it is the truth, not a sample), and each interval of
-`calibkit.stats` either contains the truth, which is the metric of the population, or does not. A
-calibration error of a test set is about the number that sets of its size give on average, so its
-truth is the mean over the sets. `rows` should be near 0.95; `outside` lists those not between 0.92
-and 0.98.
+A population has 200,000 samples and the logits of two models, which are calibrated or not. Test
+sets of 500, 2,000 and 10,000 samples are drawn from the population with replacement. The truth is
+the metric of the whole population, and an interval of `calibkit.stats` either contains it or does
+not. The expected ECE depends on the size of a test set, so its truth is the mean over all test sets
+of that size. The shares in `rows` should be near 0.95; `outside` lists shares below 0.92 or above
+0.98.
 """
 
 import json
@@ -27,7 +27,10 @@ OF_THEIR_SIZE = ("ece", "excess_ece", "eaurc")  # their expectation depends on t
 
 
 def population(sharpness: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Logits of two models and labels; the first is calibrated at sharpness 1, too sure at 2."""
+    """Draw logits of two models, and labels.
+
+    The first model is calibrated for a `sharpness` of 1 and over-confident for 2.
+    """
     rng = np.random.default_rng(seed)
     logits = 2.5 * rng.standard_normal((POPULATION, 4))
     probs = np.exp(logits - logits.max(1, keepdims=True))
@@ -44,7 +47,7 @@ def values(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def measure(sharpness: float, n: int, sets: int) -> dict[str, dict[str, float]]:
-    """Share of test sets whose interval covers, by metric: for one model and for the difference."""
+    """Measure in how many test sets the interval contains the truth, for one model and for two."""
     a, b, labels = population(sharpness)
     rng = np.random.default_rng(n)
     drawn = [rng.integers(0, POPULATION, n) for _ in range(sets)]

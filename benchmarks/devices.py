@@ -1,4 +1,4 @@
-"""The same runs on another device: how far apart are their metrics, and how long did each take?
+"""Compare the same runs on two devices: their metrics and their seconds.
 
     python benchmarks/devices.py FOLDER
 
@@ -19,7 +19,7 @@ METRICS = ("accuracy", "ece", "auroc", "nll")
 
 
 def end(record: Record) -> dict:
-    """What a run came to, where and in how many seconds."""
+    """Return the last metrics of a run, its device and its seconds."""
     made = record.info["provenance"]
     ends = {name: float(record.history[name][-1]) for name in METRICS}
     return {name: made[name] for name in ("device", "torch", "seconds")} | ends

@@ -1,11 +1,11 @@
-"""What planning costs: seconds and memory of a dry run over grids of many runs.
+"""Measure the cost of planning: seconds and memory of a dry run of Snakemake over many runs.
 
     python benchmarks/engine.py                # 500, 5,000 and 50,000 runs, and the paper edition
     python benchmarks/engine.py 500 5000       # only these; results for other sizes are kept
 
-The real Snakefile plans a made-up grid without records: every run is its own job, and each notebook
-waits for all of them, which is the worst case. Both processor seconds, which other work on the
-machine hardly changes, and wall-clock seconds are given.
+The real Snakefile plans invented runs without records. Every run is a job, and each notebook waits
+for all runs, which is the worst case. The results have processor seconds, which other work on the
+machine hardly changes, and wall-clock seconds.
 """
 
 import json

@@ -5,15 +5,17 @@
     python benchmarks/faults.py --alike 5                     # of calls that look the same, five
     python benchmarks/faults.py --json benchmarks/results/injected.json
 
-A step is a system call on a file below the folder that the command works in: looking for it,
-opening, locking, reading, writing, listing, flushing, closing, renaming and removing. At each the
-call fails, by each of its errors; at each that may change a file, the process is killed as well. It
-survives if, after that, every number of the records is an old one or a new one, the predictions are
-there, a command that ended well did all it should and one that did not said why in one line, and
-the same command, given again, ends well with the same files as an undisturbed one. That of a
-command called "twice" meets a fault, too, and is given once more.
+A step is a system call on a file in the folder of the command, such as opening, reading, writing or
+renaming the file. At each step the call fails, once with each of its possible errors. At each step
+that may change a file, the process is also killed. The command survives a fault if all of this
+holds:
 
-A fault is unmet if its call does not come, or is on another file than in the undisturbed command.
+- every number of the records is an old number or a new number, and the predictions are there;
+- a command that ended well did all that it should, and one that failed said why in one line;
+- the repeated command ends well, with the same files as an undisturbed command.
+
+For a command "twice" the repeated command meets a fault, too, and is repeated once more. A fault is
+unmet if its call does not come, or concerns another file than in the undisturbed command.
 
 To add a command: an entry in `COMMANDS` of `benchmarks/commands.py` or `report_commands.py`.
 """
@@ -48,14 +50,14 @@ COMMANDS = commands.COMMANDS | report_commands.COMMANDS
 NO_STRACE = 77  # exit code
 LINE = "{command:24} {steps:4} steps {faults:5} faults {injections:5} injections {unmet:3} unmet"
 LINE += " {again:4} twice {lost:2} lost {cpu_seconds:6} CPU-s"
-_STRIDE = 37  # through the faults, for the second one
+_STRIDE = 37  # distance, in the list of faults, from a first fault to its second fault
 
 
 class Trial:
-    """A command with a folder of its own, filled once and copied for each fault.
+    """A command with a folder, which is filled once and copied for each fault.
 
-    Faults leave the same files again and again: what can be seen in them, and what the repeated
-    command makes of them, is found once for each state of the files.
+    Many faults leave the same files. So each state of the files is looked at only once, and the
+    command is repeated only once from each state.
     """
 
     def __init__(self, name: str, base: Path):
@@ -64,7 +66,7 @@ class Trial:
         self.log = self.base / "log"
         self.base.mkdir()
         self.known: dict[str, list[str]] = {}  # what is seen, by state
-        self.mended: set[str] = set()  # states from which the repeated command ended well
+        self.mended: set[str] = set()  # states from which a repeated command ended well
         done = plain(lambda: self.command.prepare(self.folder) or 0, self.log)
         must(done.code == 0, f"cannot be prepared: {done.err[-600:]}")
         self.folder.rename(self.filled)
@@ -87,14 +89,14 @@ class Trial:
         shutil.copytree(self.filled, self.folder, symlinks=True)
 
     def seen(self) -> list[str]:
-        """What `holds` says of the files as they are."""
+        """Describe the present files by `Command.holds`."""
         state = self.state()
         if state not in self.known:
             self.known[state] = self._look()
         return self.known[state]
 
     def _look(self) -> list[str]:
-        """What `holds` says, from a process of its own."""
+        """Describe the present files by `Command.holds` in a separate process."""
 
         def look() -> int:
             print(self.command.holds(self.folder))
@@ -105,12 +107,12 @@ class Trial:
         return done.out.splitlines()
 
     def tree(self) -> dict[str, bytes]:
-        """Files by name, with what must be the same after the repeated command."""
+        """Return the part of each file that must be the same after the repeated command."""
         paths = (p for p in self.folder.rglob("*") if p.is_file() and p.suffix != ".lock")
         return {str(p.relative_to(self.folder)): self.command.content(p) for p in paths}
 
     def drafts(self) -> set[Path]:
-        """What killed commands have left."""
+        """List the drafts that killed commands have left."""
         return {*self.folder.rglob("*.part")}
 
     def state(self) -> str:
@@ -126,9 +128,10 @@ class Trial:
         return found.hexdigest()
 
     def fault(self, *one_or_two: tuple[Step, str]) -> list[str]:
-        """What became of each fault: "killed", "refused", "unharmed" or "unmet"; or `Lost`.
+        """Inject one fault, or a second fault into the repeated command, too.
 
-        The second fault is for the repeated command.
+        Returns the outcome of each fault: "killed", "refused", "unharmed" or "unmet". Raises `Lost`
+        if the command does not survive.
         """
         self.fresh()
         outcomes = []
@@ -149,7 +152,7 @@ class Trial:
         return outcomes
 
     def _repeat(self) -> None:
-        """The command again, which must end well with the files of an undisturbed one."""
+        """Repeat the command; it must end well, with the files of an undisturbed command."""
         if (state := self.state()) in self.mended:
             return
         again = plain(self.work, self.log)
@@ -176,7 +179,7 @@ class Trial:
 
 
 def inject(name: str, most: int, base: Path, alike: int = 0) -> dict:
-    """A row: how many faults a command met, and what became of them."""
+    """Inject all faults into a command, and count their outcomes in a row of results."""
     began, used = time.monotonic(), _seconds()
     trial = Trial(name, base)
     each = possible = faults(trial.steps, alike)
@@ -249,7 +252,7 @@ def main() -> int:
 
 
 def note(found: dict[str, dict], path: Path, kind: str = "command", order: Iterable = COMMANDS):
-    """Put rows into a file of results, in place of older ones of the same commands or faults."""
+    """Write rows to a file of results; they replace older rows of the same commands or faults."""
     kept = json.loads(path.read_text())[f"{kind}s"] if path.exists() else []
     rows = {old[kind]: old for old in kept} | found
     result = {

@@ -1,4 +1,4 @@
-"""Everything that one GPU is to measure and to train, in one script of a given length.
+"""Measure and train everything that needs a GPU, in one script that ends after a given time.
 
     python benchmarks/gpu_queue.py --minutes 9 --out found              # on a machine with a GPU
     python benchmarks/gpu_queue.py --minutes 5 --out found --rehearse   # on a CPU, all of it tiny

@@ -17,6 +17,7 @@ import torch
 
 if (Path(os.environ["PYTHONPATH"]) / "calibkit_companion").is_dir():
     from calibkit_companion import data
+    from calibkit_companion.experiments.method import parse
     from calibkit_companion.experiments.protocol import Protocol
     from calibkit_companion.experiments.run import Run
     from calibkit_companion.training import loop
@@ -25,6 +26,8 @@ else:
 
     from calibkit import data
     from calibkit.training import loop
+
+    parse = str  # its runs carry the name of a method
 
 
 def pictures(size: int) -> data.Dataset:
@@ -47,7 +50,7 @@ def main() -> None:
     cuda = torch.cuda.is_available()
     loop.data.load = lambda *_, **__: pictures(wanted["train_size"])
     protocol = Protocol(epochs=wanted["epochs"], precision="bfloat16", tracked=10)
-    run = Run("cifar10", wanted["network"], wanted["method"], 0, protocol)
+    run = Run("cifar10", wanted["network"], parse(wanted["method"]), 0, protocol)
     began = time.perf_counter()
     options = {}
     if wanted["rehearse"] and hasattr(loop, "graph"):

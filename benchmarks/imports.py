@@ -1,4 +1,4 @@
-"""What an install weighs and what an import costs.
+"""Measure the size of the wheel, and the time and memory of importing each module.
 
     python benchmarks/imports.py
 

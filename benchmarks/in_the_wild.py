@@ -1,4 +1,4 @@
-"""How calibrated are detectors that people deploy? Their confidences, and whether they were right.
+"""Measure how calibrated detectors are that people deploy, on data with known answers.
 
     python -m venv /tmp/wild
     /tmp/wild/bin/pip install magika==1.0.3 lingua-language-detector==2.1.1 langid==1.1.6 \\

@@ -1,8 +1,8 @@
-"""Let a system call of a command fail, or the command be killed there: strace does it.
+"""Let a system call of a command fail, or kill the command at the call, by `strace`.
 
-The command runs in a process forked from this one, which has imported everything before: `strace`
-is attached to it, and counts its calls from then on. A call counts as a step if it is on a file
-below one folder, which holds everything that the command reads and writes.
+The command runs in a fork of this process, which has imported everything before. `strace` is
+attached to the fork and counts its system calls from then on. A call on a file below one folder is
+a step. This folder holds everything that the command reads and writes.
 """
 
 import ctypes
@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-# What fails, and by which errors: one that a disk has, and one that a user meets.
+# System calls that fail, and their errors: an error of the disk, and one that users meet.
 ERRORS = {
     "openat": ("EIO", "EACCES", "EMFILE"),
     "read": ("EIO",),
@@ -45,7 +45,7 @@ _TIMEOUT = 60  # seconds after which a command hangs
 
 @dataclass(frozen=True)
 class Step:
-    """The nth call of a kind since the start; `line` is what strace says of it."""
+    """The nth call of a kind since the start; `line` is the line of strace about it."""
 
     call: str
     n: int
@@ -63,7 +63,7 @@ class Ended:
 
 
 def why_not() -> str:
-    """Why nothing can be injected here; empty if it can."""
+    """Say why no faults can be injected on this machine; empty if they can."""
     if not sys.platform.startswith("linux") or not shutil.which("strace"):
         return "needs strace, on Linux"
     trial = Path("/proc/self/status").read_text()
@@ -74,7 +74,7 @@ def why_not() -> str:
 
 
 def steps(work: Callable[[], int], folder: Path, log: Path) -> tuple[list[Step], Ended]:
-    """The steps of a command in their order, from a run that nothing disturbs."""
+    """Run a command undisturbed, and list its steps in order."""
     ended = _forked(work, log.with_suffix(".out"), _strace(log, ""))
     seen, found = Counter(), []
     for line in log.read_text(errors="replace").splitlines():
@@ -86,10 +86,11 @@ def steps(work: Callable[[], int], folder: Path, log: Path) -> tuple[list[Step],
 
 
 def faults(found: list[Step], alike: int = 0) -> list[tuple[Step, str]]:
-    """Every fault of every step: the name of an error, or `KILL` where the call may change a file.
+    """List every fault: a step with the name of an error, or with `KILL`.
 
-    `alike`: of steps that look the same, such as looking for one absent run after another, at most
-    so many, spread over all of them (0: all).
+    `KILL` is listed for calls that may change a file. `alike` limits the number of steps that look
+    the same, such as looking for one missing run after another; the steps taken are spread evenly.
+    0 takes all steps.
     """
     by_look: dict[tuple, list[Step]] = {}
     for step in found:
@@ -107,13 +108,13 @@ def faults(found: list[Step], alike: int = 0) -> list[tuple[Step, str]]:
 
 
 def _look(step: Step) -> tuple[str, str]:
-    """A call without its numbers and, if it found nothing, without the name of the run."""
+    """Write a call without numbers; a call that found nothing also without the name of the run."""
     text = re.sub(r"0x[0-9a-f]+|\d+", "", step.line)
     return step.call, re.sub(r'/runs/[^/"]+', "/runs", text) if "ENOENT" in text else text
 
 
 def injected(work: Callable[[], int], step: Step, how: str, folder: Path, log: Path):
-    """The command with a fault at a step, or None if it met a call on other files or none."""
+    """Run a command with a fault at a step; None if the fault met no call, or another file."""
     kill = how == KILL
     rule = f"{step.call}:{'signal=KILL' if kill else f'error={how}'}:when={step.n}"
     ended = _forked(work, log.with_suffix(".out"), _strace(log, rule))
@@ -126,14 +127,14 @@ def injected(work: Callable[[], int], step: Step, how: str, folder: Path, log: P
 
 
 def _files(line: str, folder: Path) -> list[str]:
-    """The files in a folder that a call is on, by their names without numbers, which change."""
+    """List the files of a folder that a call names, without the numbers in their names."""
     call = line.partition(" = ")[0]
     found = re.findall(rf'[<"]{re.escape(str(folder))}([^">]*)', call)
     return [re.sub(r"[0-9a-f]{8,}|\d+", "", name) for name in found]
 
 
 def plain(work: Callable[[], int], log: Path) -> Ended:
-    """The command by itself, in a process of its own."""
+    """Run a command without faults in a separate process."""
     return _forked(work, log.with_suffix(".out"), [])
 
 

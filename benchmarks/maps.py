@@ -1,15 +1,15 @@
-r"""Recalibration maps on real networks: which is worth offering beside a temperature?
+r"""Compare recalibration maps with temperature scaling on real networks.
 
     CALIBKIT_DATA=... python benchmarks/maps.py [benchmarks/results/maps.json]
     CALIBKIT_DATA=... python benchmarks/maps.py benchmarks/results/few.json \
         --per-class 10 20 50 100 200
 
 Each map is fitted to the validation logits of a network and measured on its test set. The networks
-are the records with predictions under `data_cache`, and, where `$CALIBKIT_DATA/public_logits` has
-them, the twelve networks of Mukhoti et al. 2020 that were trained in full. A difference is that to
-a temperature of lowest NLL, paired sample by sample. With probmetrics installed, its structured
-scaling and top-versus-all temperature stand beside ours. The second command fits the temperature
-and the structured matrix alone, to so many validation samples a class, drawn at random.
+are the records with predictions in `data_cache`, and the twelve fully trained networks of Mukhoti
+et al. 2020, if `$CALIBKIT_DATA/public_logits` has them. Differences are from temperature scaling
+fitted by NLL, paired sample by sample. If probmetrics is installed, its structured scaling and its
+top-versus-all temperature are measured, too. The second command fits only temperature scaling and
+the structured matrix, to random subsets with so many validation samples per class.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Which small changes of the code no test notices: a random sample of mutants, by cosmic-ray.
+"""Find small changes of the code that no test notices, by a random sample of mutants (cosmic-ray).
 
     python -m venv /tmp/mutants && /tmp/mutants/bin/pip install cosmic-ray
     PATH=/tmp/mutants/bin:$PATH .venv/bin/python benchmarks/mutants.py COPY [--each 6]

@@ -1,4 +1,4 @@
-"""What netcal computes of the arrays of our tests, so that the suite need not install it.
+"""Write the values that netcal computes on the arrays of our tests; the tests then do not need it.
 
     pip install netcal==1.4.0        # brings 13 packages: in an environment apart
     python benchmarks/netcal_values.py

@@ -1,4 +1,4 @@
-"""Numbers of other tools on fixed data, for the page "Coming from another tool".
+"""Compute numbers by other tools on fixed data, for the page "Coming from another tool".
 
     python benchmarks/other_tools.py [GROUP ...]
 
@@ -105,7 +105,7 @@ def two_columns(probability: np.ndarray) -> np.ndarray:
 
 
 def within_ties(confidence: np.ndarray, first: np.ndarray) -> np.ndarray:
-    """Order of the rows by which, among equal confidences, those of `first` come first."""
+    """Sort rows by confidence; of equal confidences, the rows in `first` come first."""
     return np.lexsort([~first.astype(bool), confidence])
 
 
@@ -219,7 +219,7 @@ def trees(data: dict[str, np.ndarray]) -> Rows:
     rare, levels, nothing = data["rare"], data["levels"], np.zeros((N, 1))
 
     def of_lightgbm(metric, labels, scores, **settings):
-        """A metric of given scores: those from which a model that learns nothing starts."""
+        """Compute a metric of LightGBM for given scores, by a model that adds nothing to them."""
         rows = lightgbm.Dataset(nothing, label=labels, init_score=scores)
         settings = {"metric": metric, "learning_rate": 1e-12, "verbose": -1} | settings
         keep = lightgbm.record_evaluation(found := {})

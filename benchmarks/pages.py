@@ -1,10 +1,10 @@
-"""What a reader of the built book meets: broken links, console errors, bytes, accessibility.
+"""Check the built book in a browser: broken links, console errors, bytes, accessibility.
 
     python benchmarks/pages.py book/_build/html [--only fmfp --only tour]
 
-Opens every page from the disk, for the first time, in Chromium. A page's weight is that of all the
-files it asks for, uncompressed. Accessibility is judged by axe-core (which comes with
-axe-playwright-python), on a wide screen in daylight. Ends with 1 where anything is broken.
+Each page is opened from the disk in Chromium with an empty cache. The weight of a page is that of
+all files that it loads, uncompressed. axe-core (from axe-playwright-python) judges accessibility,
+on a wide screen in light mode. The exit code is 1 if anything is broken.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""How long a page takes on a GPU from no records: six runs on CIFAR-10 and their figures.
+"""Measure how long a page takes on a GPU without records: six runs on CIFAR-10 and its figures.
 
     python benchmarks/papermill_gpu.py --out papermill.json
 

@@ -1,13 +1,13 @@
-"""What people see: predictions beside the answers of some fifty people for each image.
+"""Compare predictions with the answers of some fifty people for each image.
 
-People's answers (CIFAR-10H, read by `public.votes`) are a distribution η over classes
-where a label is one class. With it one can ask of a network's probabilities p what labels cannot
-answer: how far they are from η on one image (`distance`), which of the weights that losses give to
-a sample follows that distance (`weights`, `correlation`), and whether a confidence is the share of
-people who agree (`calibration_error`).
+A label is one class. People's answers (CIFAR-10H, read by `public.votes`) estimate a distribution η
+over classes. η answers questions about a network's probabilities p that labels cannot answer: how
+far p is from η on an image (`distance`), which of the weights that losses give to samples follows
+this distance (`weights`, `correlation`), and whether the confidence equals the share of people who
+agree (`calibration_error`).
 
-Fifty votes estimate η with an error of their own. It adds to every distance (`vote_noise`) and
-hides part of every correlation: `true_correlation` takes both out.
+Fifty votes estimate η with an error. The error enlarges every distance (`vote_noise`) and lowers
+every correlation. `squared_distance` and `true_correlation` correct for this error.
 """
 
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from calibkit.arrays import Array
 
 
 def weights(probs: Array, labels: Array) -> dict[str, Array]:
-    r"""What losses weigh a sample by, from its probabilities and its label.
+    r"""Compute the weights that losses give to samples, from probabilities and labels.
 
     - ``focal``, 1 - p_y: focal loss, and, doubled, BSCE-GRA with β = 1;
     - ``norm``, ‖y - p‖₂: BSCE-GRA with β = 2, γ = 1; ``brier``, its square; ``bsce_gra``, its
@@ -68,12 +68,12 @@ def weights(probs: Array, labels: Array) -> dict[str, Array]:
 
 
 def shares(votes: Array) -> Array:
-    """Share of people who chose each class, (n, k)."""
+    """Compute the share of people who chose each class (n, k), from numbers of votes (n, k)."""
     return votes / votes.sum(axis=1, keepdims=True)
 
 
 def vote_noise(votes: Array) -> Array:
-    """Expected squared distance of the shares from η that is due to the few votes, (n,).
+    """Estimate the squared distance between people's shares and η (n,), due to few votes.
 
     (1 - Σ s²) / (m - 1) for shares s of m votes, an unbiased estimate of (1 - Σ η²) / m.
 
@@ -95,7 +95,7 @@ def distance(probs: Array, votes: Array) -> Array:
 def squared_distance(probs: Array, votes: Array) -> Array:
     """Unbiased estimate of ‖η - p‖², (n,): the squared `distance` less `vote_noise`.
 
-    Below 0 where shares are nearer to p than so few votes would be to η.
+    It is negative if the shares are nearer to p than so few votes are expected to be to η.
     """
     return distance(probs, votes) ** 2 - vote_noise(votes)
 
@@ -163,9 +163,9 @@ def true_correlation(
 ) -> Array:
     """Correlation of each column of x with ‖η - p‖² as if η were known, (k,).
 
-    Votes add noise of mean 0 to `squared_distance`, which leaves its covariance with x as it is and
-    adds to its variance. Two halves of the votes have independent noise: their covariance is the
-    variance without it.
+    Votes add noise of mean 0 to `squared_distance`. The noise does not change the covariance with x
+    but enlarges the variance. Two halves of the votes have independent noise, so the covariance of
+    their squared distances is the variance without noise.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def true_correlation(
 
 
 class Calibration(NamedTuple):
-    """Calibration error of confidences, what chance alone would show of it, and its direction."""
+    """A calibration error, the error by chance alone, and the direction of the error."""
 
     error: float
     floor: float
@@ -212,8 +212,8 @@ def calibration_error(confidence: Array, agreement: Array, bins: int = 15) -> Ca
     Returns
     -------
     Calibration
-        `floor` is the mean error, were each bin off by chance only: by the standard error of its
-        mean. `gap` is mean confidence minus mean agreement.
+        `error` is the ECE. `floor` is the expected ECE of calibrated confidences: each bin is then
+        off only by chance. `gap` is mean confidence minus mean agreement.
 
     Examples
     --------

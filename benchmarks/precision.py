@@ -1,10 +1,10 @@
-"""Does training in bfloat16 give the same metrics as in float32?
+"""Test whether training in bfloat16 gives the same metrics as training in float32.
 
     python benchmarks/precision.py [--setting fashion-fmfp] [--method erm] [--seeds 5]
 
-Trains each seed a second time in the other precision and notes the paired differences, together
-with the spread of float32 over seeds. Existing float32 records are used; the others go to a
-temporary cache. A processor without bfloat16 takes ten times as long.
+Each seed is trained in both precisions. The results are the paired differences, and the standard
+deviation over seeds in float32. Existing float32 records are used; new records go to a temporary
+cache. A processor without bfloat16 takes ten times as long.
 """
 
 import argparse

@@ -1,6 +1,7 @@
-"""What others measured: logits of networks trained in full, and what people see on CIFAR-10.
+"""Read published measurements: logits of fully trained networks, and people's answers on CIFAR-10.
 
-Three kinds of files below the data folder (``$CALIBKIT_DATA``), none of them in the repository:
+There are three kinds of files below the data folder (``$CALIBKIT_DATA``). None is in the
+repository:
 
 - ``public_logits/DATASET-NETWORK-METHOD[-AUTHOR].npz``: ``logits (n, k)`` and ``labels (n,)`` of
   the test images and, where there are some, ``val_logits`` and ``val_labels``;
@@ -9,10 +10,10 @@ Three kinds of files below the data folder (``$CALIBKIT_DATA``), none of them in
 - ``label_errors_cifar10.json``: 275 test images whose label five people reviewed (Northcutt et
   al., NeurIPS 2021).
 
-Rows are paired by position, so the name of a test set fixes their order: ``cifar10-official`` is
-that of the archive from which CIFAR-10 is distributed. Image folders, as this library reads them,
-have another; `official_place` leads from there to the first. Each CIFAR-100 network comes in an
-order of its own, so its file names its test set.
+Rows are paired by position, so the name of a test set stands for an order. ``cifar10-official`` is
+the order of the archive in which CIFAR-10 is distributed. This library reads image folders in
+another order, and `official_place` translates it. The logits of each CIFAR-100 network have a
+different order, so each file names its test set.
 """
 
 import json

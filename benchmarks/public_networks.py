@@ -1,13 +1,13 @@
-"""Networks that others trained in full: from their files to tables in data_cache/released/public.
+"""Measure networks that others trained in full, and write tables to data_cache/released/public.
 
     python benchmarks/public_networks.py logits idelbayev pytorch_resnet_cifar10/pretrained_models
     python benchmarks/public_networks.py logits peterson base_predictions/test
     python benchmarks/public_networks.py results
 
-``logits`` runs the weights of one author on the test images of CIFAR-10, or takes the logits that
-lie beside them, and writes them to ``$CALIBKIT_DATA/public_logits`` (see `public`).
-``results`` measures all that is there. Logits, weights and votes stay where they are: only metrics,
-bins and curves are written.
+``logits`` computes the logits of an author's networks on the test images of CIFAR-10, or copies
+published logits, and writes them to ``$CALIBKIT_DATA/public_logits`` (see `public`). ``results``
+measures all logits in that folder. The tables have metrics, bins and curves only, and no logits,
+weights or votes.
 """
 
 import argparse
@@ -198,16 +198,16 @@ def _computed(author: str, folder: Path) -> Iterator[tuple[str, np.ndarray]]:
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """A network's predictions, and what is fitted to others than those judged.
+    """The predictions of a network, with temperatures and p that are fitted on other images.
 
-    Temperatures and p are fitted on validation images where there are some, else on each half of
-    the test images for the other.
+    They are fitted on validation images. Without validation images, each half of the test images
+    gets the temperature and p that are fitted on the other half.
     """
 
     given: public.Predictions
 
     def fitted(self, fit, apply) -> tuple[list[float], np.ndarray]:
-        """What `fit` finds, and `apply(logits, found)` on images that it was not fitted on."""
+        """Return the fitted values, and the results of `apply` on images not used for the fit."""
         z, y = self.given.logits, self.given.labels
         if self.given.val_logits is not None:
             found = fit(self.given.val_logits, self.given.val_labels)
@@ -313,7 +313,7 @@ def measure(given: public.Predictions) -> dict[str, list[dict]]:
 
 
 def of_claims(given: public.Predictions) -> dict[str, tuple[float, np.ndarray]]:
-    """What claims ask of one network alone: by metric its value, and on the shared resamples."""
+    """Compute the metrics that claims need for one network: values, and deviations by resample."""
     correct = given.logits.argmax(axis=1) == given.labels
     warm = [confidence.maximum_probability(given.logits / t) for t in derived.TEMPERATURES]
     auroc = stats.replicates([stats.Answers(one, correct) for one in warm], None, ["auroc"], DRAWS)
@@ -344,7 +344,7 @@ def replicates_of_score(answers: stats.Answers) -> tuple[np.ndarray, np.ndarray]
 
 
 def comparable(score: np.ndarray) -> np.ndarray:
-    """Scores by two different p, each as the share of its half of the images that it exceeds."""
+    """Make the scores of two halves with different p comparable, as ranks within each half."""
     out, first = np.empty(len(score)), first_half(len(score))
     for mask in (first, ~first):
         out[mask] = np.searchsorted(np.sort(score[mask]), score[mask]) / mask.sum()
@@ -352,7 +352,7 @@ def comparable(score: np.ndarray) -> np.ndarray:
 
 
 def lengths(z: np.ndarray, correct: np.ndarray) -> dict[str, float]:
-    """Does the length of the centred logits tell right from wrong, beside their direction?"""
+    """Measure how well the length of centred logits separates right from wrong, given direction."""
     centred = z - z.mean(axis=1, keepdims=True)
     length, direction = np.linalg.norm(centred, axis=1), confidence.p_norm(z, 2)
     counts = people.resamples(len(z), DRAWS)
@@ -366,7 +366,7 @@ def lengths(z: np.ndarray, correct: np.ndarray) -> dict[str, float]:
 
 
 def at_equal(given: np.ndarray, score: np.ndarray, correct: np.ndarray, groups: int = 40) -> float:
-    """AUROC of a score among predictions that another score puts in the same of equal groups."""
+    """Compute the AUROC of a score among predictions with similar values of another score."""
     group = np.argsort(np.argsort(given, kind="stable"), kind="stable") * groups // len(given)
     won = pairs = 0.0
     for g in range(groups):
@@ -468,7 +468,7 @@ def temperature_of_people(logits: np.ndarray, shares: np.ndarray) -> float:
 
 
 def weight_rows(run, probs, labels, votes, counts) -> list[dict]:
-    """How each weight follows the distance from people, with intervals, for one network."""
+    """Correlate each weight with the distance from people's answers, for one network."""
     weights, rows = people.weights(probs, labels), []
     names, x = list(weights), np.stack(list(weights.values()), axis=1)
     distance = people.distance(probs, votes)
@@ -502,7 +502,7 @@ def weight_rows(run, probs, labels, votes, counts) -> list[dict]:
 
 
 def crowd(votes: np.ndarray, labels: np.ndarray, review: public.Review, splits: int = 20) -> dict:
-    """What is true of people alone; one half of them beside the other, averaged over splits."""
+    """Describe people's answers alone, and how well one half of people predicts the other half."""
     shares, rng, found, answers = people.shares(votes), np.random.default_rng(0), [], []
     for _ in range(splits):
         a, b = people.halves(votes, rng)

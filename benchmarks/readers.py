@@ -2,9 +2,9 @@
 
     python benchmarks/readers.py [--readers 50] [--collects 20]
 
-Every reader is a process that prints `calibkit results` ten times; a collector publishes two sets
-of records in turn, at least so often and as long as anyone reads. Each print must be that of one
-set or that of the other: a mixture, an error or nothing is counted as wrong.
+Every reader is a process that runs `calibkit results` ten times. A collector publishes two sets of
+records in turn, at least `--collects` times and as long as any reader runs. Each output must be
+that of one of the two sets. A mixture, an error or an empty output counts as wrong.
 """
 
 import argparse

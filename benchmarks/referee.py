@@ -1,23 +1,25 @@
-"""A referee's simulation of the board: how often does it give a claim a wrong word?
+"""Simulate the board of claims, to see how often it gives a claim a wrong word.
 
     python -m benchmarks.referee [--boards 200] [benchmarks/results/referee.json]
 
-Half of the boards are of a world in which every claim of the papers is right, half of one in which
-every claim is wrong. The claims, the code that judges them, the settings with their seeds and looks
-and the spreads between runs and over the test set are the real ones; the numbers are drawn.
+In half of the simulated boards every claim of the papers is right, in the other half every claim is
+wrong. The numbers are drawn. Everything else is real: the claims, the code that judges them, the
+settings with their seeds and looks, and the variances between runs and of the test set.
 
-- **Effects.** A claim that is right has as many comparisons with an effect beyond its margin as its
-  words need, or more; one that is wrong has fewer. Other effects are absent or opposite.
+- **Effects.** A right claim has at least as many comparisons with an effect beyond the margin as
+  its words need, and a wrong claim has fewer. The effects of other comparisons are zero or
+  opposite.
 - **Preconditions** are noisy: half of them lie within four standard errors of their threshold, on
-  either side. Where one is not met, the effect is that of the other world.
+  either side. If a precondition is not met, the effect is that of the other world.
 - **Looks.** A word counts as soon as it is given at any look.
 
-Wrong is *holds* where the claim is wrong, *reversed* or *falls short* where it is right. The rate
-is for each claim in each column, among those whose word is not "not tested"; its upper end is that
-of the 95 % interval with boards as clusters. `power` is the share of right claims that hold, or of
-wrong ones that are refuted, at the planned number of seeds, where the preconditions are met.
-Rules of before: no looks counted, preconditions by their estimates, what fails one is removed, and
-one setting refutes what a paper claims for most of them.
+The word *holds* is wrong for a wrong claim. The words *reversed* and *falls short* are wrong for a
+right claim. The rate of wrong words is over all claims and columns whose word is not "not tested".
+Its upper end is that of a 95 % interval with boards as clusters. `power` is the share of right
+claims that hold, or of wrong claims that are refuted, at the planned number of seeds and with their
+preconditions met. Under the old rules ("before") looks are not counted, preconditions are judged by
+their estimates, methods that fail one are removed, and a single setting refutes a claim about most
+settings.
 """
 
 import argparse
@@ -41,7 +43,7 @@ RULES = ("new", "new, looks not counted", "before")
 
 
 def before(case: cases.Case) -> str:
-    """The word by the rules of before: what fails a precondition is removed, the rest judged."""
+    """Judge by the old rules: remove methods that fail a precondition, and judge the others."""
     if case.check is None:
         return "not tested"
     left = case.check.put(lambda part: None if part.doubts else part)
@@ -52,7 +54,7 @@ def before(case: cases.Case) -> str:
 
 
 def columns(claim: Claim, where: list[Place]) -> list[Place]:
-    """One place for each column, the paper's own setting where it has one there."""
+    """Choose one place for each column of the board, if possible the setting after the paper."""
     own = [s.name for s in plan.EDITIONS["released"].settings(claim.paper)]
     found: dict[str, Place] = {}
     for place in sorted(where, key=lambda place: place.name not in own):
@@ -72,7 +74,7 @@ class Word(NamedTuple):
 
 def words(claim: Claim, where: list[Place], right: bool, board: int, rules: str, spreads: dict,
           seed: int) -> Iterator[Word]:  # fmt: skip
-    """The words that a claim gets in every column of a board."""
+    """Yield the words that a claim gets in every column of a board."""
     rng = np.random.default_rng([seed, board, right, int(claim.id[-2:]), sum(map(ord, claim.id))])
     made = []
     for place in columns(claim, where):
@@ -107,7 +109,7 @@ def at_look(place: Simulated, look: int) -> Simulated:
 
 
 def rate(found: list[Word], boards: int) -> dict:
-    """The share of wrong words with its upper end, boards as clusters; boards with any."""
+    """Compute the share of wrong words with its upper end, and the share of boards with any."""
     tested, wrong = np.zeros(boards), np.zeros(boards)
     for word in found:
         against = verdict.REFUTED if word.right else ("holds",)
@@ -127,7 +129,7 @@ def rate(found: list[Word], boards: int) -> dict:
 
 
 def power(found: list[Word]) -> float:
-    """The share that gets the right word at the planned number of seeds."""
+    """Compute the share of claims that get the right word at the planned number of seeds."""
     met = [word for word in found if word.met and word.last != "not tested"]
     wanted = [word.last == "holds" if word.right else word.last in verdict.REFUTED
               for word in met]  # fmt: skip
@@ -156,9 +158,10 @@ def simulate(boards: int, seed: int = 0, rules: tuple[str, ...] = RULES, paper: 
 
 
 def loss(rules: dict) -> dict:
-    """How much power the changes of the rules cost, in each world.
+    """Compute how much power each change of the rules costs, in each world.
 
-    That one setting no longer refutes a claim for most settings is counted with the preconditions.
+    The rule that one setting no longer refutes a claim about most settings is counted with the
+    preconditions.
     """
     new, uncounted, before = (rules[name] for name in RULES)
     other = "preconditions_and_claims_for_most_settings"

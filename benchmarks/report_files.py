@@ -1,10 +1,10 @@
-"""Sixty files as people have them: what `calibkit report` makes of each.
+"""Run `calibkit report` on sixty files of the kinds that people have.
 
     python benchmarks/report_files.py [benchmarks/results/report_files.json] [--only NAME]
 
-Every file is written to a temporary folder and reported on, as from a shell. It has what must be
-said about it and what must not: the truth is known, since the samples are drawn from it. The
-results are a JSON file, and a table beside it (``.md``).
+Every file is written to a temporary folder, and the command runs on it as from a shell. The samples
+are drawn from a known model, so each file comes with text that the report must contain and text
+that it must not contain. The results are a JSON file, and a Markdown table beside it.
 """
 
 import contextlib

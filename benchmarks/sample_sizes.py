@@ -1,4 +1,4 @@
-"""How many samples does a statement about calibration need? Intervals by n, by simulation.
+"""Simulate how wide intervals are for n samples, to say how many samples a statement needs.
 
     python benchmarks/sample_sizes.py [benchmarks/results/sample_sizes.json]
 
@@ -101,9 +101,7 @@ def as_tables(found: dict) -> str:
 
     lines = [
         "| test set | errors | accuracy | confidence − accuracy | AUROC "
-        "| ECE by chance, mean (95th percentile) | "
-        + " | ".join(f"gap of {100 * g:g} found" for g in GAPS)
-        + " |",
+        "| ECE by chance, mean (95th percentile) | " + " | ".join(_found(g) for g in GAPS) + " |",
         "| ---: " * (6 + len(GAPS)) + "|",
     ]
     for row in (r for r in found["confidence"] if r["rate"] == ERROR and r["of_auroc"] == AUROC):
@@ -114,8 +112,8 @@ def as_tables(found: dict) -> str:
             f"| {100 * row['ece_by_chance']:.1f} ({100 * row['ece_at_most']:.1f}) | {powers} |"
         )
     lines += ["", "<!-- rates -->", ""]
-    lines += ["| 100 errors among | error rate | true AUROC | AUROC | accuracy | gap of 2 found |"]
-    lines += ["| ---: " * 6 + "|"]
+    heads = ["100 errors among", "error rate", "true AUROC", "AUROC", "accuracy", _found(0.02)]
+    lines += ["| " + " | ".join(heads) + " |", "| ---: " * len(heads) + "|"]
     for row in (r for r in found["confidence"] if r["errors"] == 100):
         lines.append(
             f"| {row['n']:,} samples | {100 * row['rate']:g} % | {row['of_auroc']:g} "
@@ -129,6 +127,11 @@ def as_tables(found: dict) -> str:
         cells = [points(row[f"{what}_{rate:g}"]) for rate in RARE for what in ("recall", "auroc")]
         lines.append(f"| {row['n']:,} samples | " + " | ".join(cells) + " |")
     return "\n".join(lines).replace(" samples", "\N{NO-BREAK SPACE}samples") + "\n"
+
+
+def _found(gap: float) -> str:
+    """The head of a column: how often an over-confidence, as a fraction, is found."""
+    return f"an over-confidence of {100 * gap:g} point{'s' * (gap > 0.01)} is found in"
 
 
 def draw(found: dict) -> None:

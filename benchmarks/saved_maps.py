@@ -1,4 +1,4 @@
-"""Whether what `calibkit recalibrate` and `report` print and save is right, on random files.
+"""Check the output of `calibkit recalibrate` and `calibkit report` on random files.
 
 Three questions, each on 200 data sets:
 
@@ -59,7 +59,7 @@ def applied(p: np.ndarray, threshold: float) -> set[int]:
 
 
 def thresholds_of(seed: int) -> tuple[int, int]:
-    """How many thresholds a report on one random file prints, and how many of them are false."""
+    """Count the thresholds in a report on one random file, and the wrong ones among them."""
     rng = np.random.default_rng(seed)
     k, n = int(rng.integers(2, 21)), int(rng.integers(300, 3000))
     dtype, ties = TYPES[seed % 3], bool(rng.integers(2))
@@ -97,7 +97,7 @@ def thresholds_of(seed: int) -> tuple[int, int]:
 
 
 def fresh_of(seed: int) -> tuple[str, str]:
-    """What became of one random file, and whether a saved map is worse than none on new samples."""
+    """Recalibrate one random file, and compare the saved map with no map on new samples."""
     rng = np.random.default_rng(seed)
     kind, k = KINDS[seed % len(KINDS)], int(rng.integers(2, 9))
     n = int(rng.integers(100, 3000))

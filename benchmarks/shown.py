@@ -60,7 +60,7 @@ PATH = re.compile(r"""(?<![\w/:.])/(?:work|home|root|tmp|Users|var|private)/[^\s
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of a text that are not empty, without what differs between runs."""
+    """Split a text into lines without empty lines, and mask what differs between runs."""
     text = re.sub(r"\b0x[0-9a-f]{6,}\b", "0x…", text)
     text = PATH.sub(lambda m: "<path>/" + re.sub(r"^tmp\w+$", "", m[0].rpartition("/")[2]), text)
     return [line.rstrip() for line in text.splitlines() if line.strip()]
@@ -114,7 +114,7 @@ def visible(text: str) -> list[str]:
 
 
 def pages(folder: str) -> dict[str, list[str]]:
-    """By page and place among its cells with outputs: what the cell shows."""
+    """Return what each cell of each page shows, by page and number of the cell."""
     found = {}
     for path in sorted(Path(folder).glob("*.ipynb")):
         cells = json.loads(path.read_text("utf-8"))["cells"]

@@ -1,7 +1,7 @@
-"""A place of the board in whose stead numbers are drawn, for one claim in one world.
+"""A place of the board of claims with simulated numbers, for one claim in one world.
 
-Its seeds, its looks and the spreads of its numbers are those of the real place; true differences
-and true preconditions are drawn. `benchmarks.referee` says how.
+Seeds, looks and the variances of numbers are those of the real place. True differences and true
+preconditions are drawn, as `benchmarks.referee` describes.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ EDGE = 4.0  # standard errors from its threshold within which a precondition may
 
 
 class Spread(NamedTuple):
-    """What a mean over seeds varies by: variances of the test set, of runs, and their least."""
+    """The variances of a mean over seeds: those of the test set and of the runs."""
 
     shared: float
     own: float
@@ -94,7 +94,7 @@ class Errors(NamedTuple):
 
 @dataclass
 class Simulated(Place):
-    """A place in whose stead numbers are drawn, for one claim."""
+    """A place of the board with simulated numbers, for one claim."""
 
     real: Place = None
     claim: Claim = None
@@ -147,7 +147,7 @@ class Simulated(Place):
         return unfit or not calibrates
 
     def interval(self, first: Side, second: Side | None = None) -> stats.Interval:
-        """That of a precondition: its threshold, and a true value drawn about it."""
+        """Return the interval of a precondition, whose true value is drawn near its threshold."""
         key = first.method, first.number.metric
         if key not in self._intervals:
             self._intervals[key] = self._precondition(first, second)
@@ -230,7 +230,7 @@ class Simulated(Place):
         return self.spreads[key]
 
     def draw(self, right: bool) -> bool:
-        """Draw the effects of every comparison; False where the world decides nothing here."""
+        """Draw the effects of all comparisons; False if the claim says nothing about this place."""
         met = self.setting_met()
         check, truths = self.check(), {}
         if not self._assign(check, right == met, truths):
@@ -249,7 +249,7 @@ class Simulated(Place):
         return True
 
     def _assign(self, check: Joined, want: bool, truths: dict[int, bool]) -> bool:
-        """Which parts of a check are true in a world; False where its words leave that open."""
+        """Choose which parts of a check are true in a world; False if its words leave that open."""
         out = {id(p): isinstance(p, Comparison) and self.fails(p) for p in check.parts}
         kept = [p for p in check.parts if not out[id(p)]]
         shape = Joined(

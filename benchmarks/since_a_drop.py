@@ -1,13 +1,14 @@
-"""How often a flat curve is seen to fall: since its best epoch, and between two fixed stretches.
+"""Simulate how often a flat curve seems to fall, by two ways of measuring a change.
 
     python benchmarks/since_a_drop.py [benchmarks/results/since_a_drop.json] [boards]    # minutes
 
-Curves of some seeds over the epochs of one learning rate neither rise nor fall; they have noise,
-part of which the seeds share, as they do the test images. An interval at 95 % should lie below zero
-in 2.5 % of them, and at 98.75 %, as when four columns share the 5 %, in 0.6 %. `best` counts from
-the epoch that the other seeds find best (Student's t over seeds), `stretches` is
-`calibkit_companion.results.change`. Runs may differ in their slope, too, and noise may last from
-one epoch to the next, which no analysis of the epochs tells from a fall.
+The curves of several seeds neither rise nor fall. They have noise, and the seeds share a part of
+the noise because they share the test images. A 95 % interval of the change should lie below zero
+for 2.5 % of the curves. A 98.75 % interval, which four columns of the board need, should do so for
+0.6 %. `best` measures the change since the epoch that the other seeds find best (Student's t over
+seeds). `stretches` measures it as `calibkit_companion.results.change` does. In some simulations the
+slopes of the runs differ, or noise lasts from one epoch to the next, which no method can tell from
+a fall.
 """
 
 import json
@@ -34,7 +35,10 @@ CURVES = {
 
 
 def curves(rng, seeds: int, shared: float, epochs: int, slopes=0.0, lasting=0.0) -> np.ndarray:
-    """Flat curves (seeds, epochs) with noise of variance 1, of which `shared` is of all seeds."""
+    """Draw flat curves (seeds, epochs) with noise of variance 1; the seeds share a part of it.
+
+    `shared` is the variance that they share.
+    """
     noise = rng.standard_normal((seeds + 1, epochs))
     for i in range(1, epochs):
         noise[:, i] = lasting * noise[:, i - 1] + np.sqrt(1 - lasting**2) * noise[:, i]
@@ -58,7 +62,7 @@ def between(values: np.ndarray, stretch: int, level: float) -> stats.Interval:
 
 
 def falls(seeds: int, shared: float, kind: str, boards: int) -> dict[str, list[float]]:
-    """Share of flat curves with a clear fall, and of those with a clear rise, by `LEVELS`."""
+    """Compute the shares of flat curves with a clear fall and with a clear rise, by `LEVELS`."""
     curve = dict(CURVES[kind])
     stretch = curve.pop("stretch")
     rng, seen = np.random.default_rng(0), np.zeros((2, len(LEVELS), 2))

@@ -1,4 +1,4 @@
-"""The tables of ``book/deploy.md``, from the results of `maps` (two) and `temperature`.
+"""Write the tables of ``book/deploy.md``, from the results of `maps` (two) and `temperature`.
 
 python benchmarks/tables.py
 """

@@ -1,10 +1,11 @@
-"""Fitting a temperature: ours beside other libraries', same logits, same process, in turns.
+"""Time temperature scaling in calibkit and other libraries, on the same logits.
 
     python -m benchmarks.temperature [benchmarks/results/temperature.json]
 
-Each library fits the temperature of lowest NLL to float32 logits; the best of several times is
-kept, in seconds of the processor on one thread, so that other work on the machine hardly matters.
-`nll` is the mean NLL at the temperature found, in double precision: the lower, the better the fit.
+Each library finds the temperature with the lowest NLL on float32 logits. The libraries take turns
+in one process. The result is the shortest of several times, in processor seconds of one thread,
+which other work on the machine hardly changes. `nll` is the mean NLL at the temperature that was
+found, in double precision: the lower, the better the fit.
 """
 
 import importlib.metadata

@@ -1,4 +1,4 @@
-"""Our trainer against the loop most repositories have: same network, data, protocol and machine.
+"""Compare our training loop with the plain loop of most repositories: speed, accuracy, memory.
 
     python benchmarks/trainer.py                       # CPU: thin ResNets on part of CIFAR-10
     python benchmarks/trainer.py --network resnet18    # on a GPU

@@ -1,8 +1,8 @@
-"""Arrays in and out: convert and check inputs once, on entry, so that the rest is arithmetic.
+"""Convert and check the arrays that users pass in, once, so that all other code can rely on them.
 
-NumPy arrays, lists, pandas objects and torch tensors (any device, float16 and bfloat16 included)
-come in; NumPy arrays are passed on. Neither torch nor pandas is imported: a tensor is recognised by
-what it can do. What is missing, behind a mask or as pandas' <NA>, is refused.
+Users may pass NumPy arrays, lists, pandas objects and torch tensors (on any device, float16 and
+bfloat16 included). All become NumPy arrays. Neither torch nor pandas is imported: a tensor is
+recognised by its methods. Masked and missing values (pandas' <NA>) are refused.
 """
 
 import sys
@@ -42,10 +42,12 @@ MOST_BINS = 100_000
 def to_numpy(x: ArrayLike, name: str = "array") -> Array:
     """Return `x` as a NumPy array, without a copy where possible; 16-bit floats become float32.
 
+    Errors call the array `name`.
+
     Raises
     ------
     ValueError
-        If values of `x`, which errors call `name`, are masked or missing.
+        Values of `x` are masked or missing.
 
     Examples
     --------
@@ -65,7 +67,7 @@ def to_numpy(x: ArrayLike, name: str = "array") -> Array:
 
 
 def _refuse_masked(x: Any, name: str) -> None:
-    """Raise if `x`, or an element of that list, is an array with masked values."""
+    """Raise `ValueError` if `x`, or an element of the list `x`, has masked values."""
     parts = x if isinstance(x, list | tuple) else [x]
     masked = sum(int(np.ma.count_masked(part)) for part in parts if np.ma.isMaskedArray(part))
     if masked:
@@ -76,7 +78,7 @@ def _refuse_masked(x: Any, name: str) -> None:
 
 
 def _of_pandas(x: Any, array: Array, name: str) -> Array:
-    """`array` of a frame or series, as numbers also if its types are pandas' nullable ones."""
+    """The `array` of a pandas object `x`, as numbers even if pandas' nullable types are objects."""
     found = x.dtypes if hasattr(x, "dtypes") else x.dtype  # an index has no dtypes
     types = np.atleast_1d(np.asarray(found, dtype=object))
     numbers = all(getattr(of_column, "kind", "O") in "biuf" for of_column in types)
@@ -98,7 +100,7 @@ def like(array: Array, reference: "torch.Tensor") -> "torch.Tensor": ...
 @overload
 def like(array: Array, reference: npt.ArrayLike) -> Array: ...
 def like(array: Array, reference: ArrayLike) -> ArrayOrTensor:
-    """Return `array` as the kind of `reference`: a tensor on its device if that is a tensor.
+    """Return `array` as a tensor on the device of `reference` if that is a tensor, else unchanged.
 
     >>> like(np.zeros(2), reference=[1.0, 2.0])
     array([0., 0.])
@@ -128,28 +130,28 @@ def as_logits(
 ) -> Array:
     """Return `logits` as a float array (n, k), float32 or float64, after checking it.
 
-    Softmax would take probabilities for logits and make almost equal numbers of them. So rows that
-    are distributions are refused unless `kind` says what they are, also where they are rounded to
-    few decimals, or a part of many. Logits are that only by a rare accident; any number added to
-    them undoes it and changes no result.
+    The softmax of probabilities would be nearly the same for all classes, and nobody would notice
+    the mistake. So probabilities are refused unless `kind` says what the numbers are, even if they
+    are rounded or only a part of many rows. If logits look like probabilities by a rare accident,
+    add any number to all of them: this changes no result.
 
     Parameters
     ----------
     logits : array or tensor, shape (n, k)
         Scores before the softmax.
     name : str
-        What to call them in errors.
+        What errors call the array.
     kind : {"logits", "probs", None}
-        "probs" takes the logarithm of probabilities, as `precision.log_probs` does. None takes
-        whatever it is.
+        "probs" takes the logarithms of probabilities by `precision.log_probs`. None accepts the
+        numbers without checking their kind.
     floor : precision.Floor or float, optional
-        What a probability of 0 counts as; by default what `precision.of` finds.
+        What a probability of 0 counts as; by default `precision.of` finds it.
 
     Raises
     ------
     ValueError
-        If it is empty, has other than two axes or fewer than two classes, is not finite, or is not
-        of that kind.
+        The array is empty, does not have two axes and at least two classes, is not finite, or is
+        not of that kind.
 
     Examples
     --------
@@ -176,7 +178,7 @@ softmax: take np.log of them, or pass kind="probs" to what has it; if they are l
 
 
 def probs_and_floor(probs: ArrayLike, name: str = "probs") -> tuple[Array, Floor | None]:
-    """`as_probs`, and what a 0 counts as (`precision.of`); None if none is 0.
+    """Return `as_probs(probs)`, and what a 0 among them counts as; None if no probability is 0.
 
     >>> probs_and_floor([[0.93, 0.07], [1.0, 0.0]])[1]
     Floor(each=0.005, row=0.005)
@@ -188,10 +190,10 @@ def probs_and_floor(probs: ArrayLike, name: str = "probs") -> tuple[Array, Floor
 
 
 def _refuse_probs(array: Array, name: str, tolerance: float) -> None:
-    """Raise if rows are distributions: all of a few; of many a quarter, which is no accident."""
+    """Raise `ValueError` if all of a few rows, or a quarter of many, are probabilities."""
     some = array[:: len(array) // 64 | 1]  # an odd step, so that rows in turns are seen in turns
     many = len(some) > 30
-    if many:  # no accident either, even if a file has lost the last decimals
+    if many:  # rounded rows count, too, if there are many
         tolerance = max(tolerance, 0.02)
     share = ((some >= 0).all(axis=1) & (np.abs(row_sums(some) - 1) <= tolerance)).mean()
     if share > (0.25 if many else 0.9):
@@ -204,21 +206,22 @@ def _refuse_probs(array: Array, name: str, tolerance: float) -> None:
 
 
 def _tolerance(probs: ArrayLike) -> float:
-    """How far a row of probabilities may be from a sum of 1; bfloat16 is coarser than the rest."""
+    """How far the sum of a row of probabilities may be from 1; more for bfloat16."""
     return 1e-2 if "bfloat16" in str(getattr(probs, "dtype", "")) else 1e-3
 
 
 def as_probs(probs: ArrayLike, name: str = "probs") -> Array:
     """Return `probs` as a float array (n, k) after checking that every row is a distribution.
 
-    Rows must lie in [0, 1] and sum to 1 within 0.001, which leaves room for half precision (0.01
-    for bfloat16, coarser still). Nothing is renormalised: what is measured is what was given.
+    Numbers must lie in [0, 1], and rows must sum to 1 within 0.001, which allows for half precision
+    (0.01 for bfloat16, which is coarser). The numbers are not changed: rows are not divided by
+    their sum.
 
     Raises
     ------
     ValueError
-        If it is empty, has other than two axes or fewer than two classes, is not finite, or a row
-        is not a probability distribution.
+        The array is empty, does not have two axes and at least two classes, is not finite, or a row
+        does not sum to 1.
 
     Examples
     --------
@@ -236,11 +239,11 @@ def as_probs(probs: ArrayLike, name: str = "probs") -> Array:
 def prob_blocks(
     probs: ArrayLike, name: str = "probs", turned: bool = False
 ) -> tuple[Array, Iterator[tuple[slice, Array]]]:
-    """Return `probs` as an array, and pairs of rows and their block, checked when it is reached.
+    """Return `probs` as an array, and an iterator over its rows in blocks that it checks.
 
-    A caller that works on each block as it comes finds it in the cache, since it was just checked.
-    `turned` blocks (k, rows) are faster where classes are few: NumPy reduces short rows one by one,
-    but adds and compares long ones several at a time.
+    The iterator yields a slice of rows and the block. A block has just been checked, so it is still
+    in the processor's cache. With `turned`, blocks have the shape (k, rows), which is faster for
+    few classes: NumPy works on one short row at a time, but on several numbers of a long row.
 
     >>> array, checked = prob_blocks([[0.9, 0.1], [0.5, 0.5]], turned=True)
     >>> [block.max(axis=0).tolist() for rows, block in checked]
@@ -265,7 +268,7 @@ def as_labels(labels: ArrayLike, k: int, n: int | None = None, name: str = "labe
     Raises
     ------
     ValueError
-        If it is empty, not one-dimensional, not of an integer type, out of range, or, where `n` is
+        The array is empty, not one-dimensional, not of an integer type, out of range or, if `n` is
         given, of another length.
 
     Examples
@@ -289,14 +292,14 @@ def as_confidence_correct(
 ) -> tuple[Array, Array]:
     """Return `confidence` as floats (n,) and `correct` as booleans (n,), both checked.
 
-    A confidence may be any finite score that ranks predictions; with ``unit=True`` it must be a
-    probability. `correct` may be given as booleans or as the numbers 0 and 1.
+    A confidence may be any finite score; with ``unit=True`` it must be in [0, 1]. `correct` may
+    have booleans or the numbers 0 and 1.
 
     Raises
     ------
     ValueError
-        If either is empty or not one-dimensional, the lengths differ, a confidence is not finite
-        (or, with `unit`, outside [0, 1]), or `correct` holds anything but 0 and 1.
+        An array is empty or not one-dimensional, the lengths differ, a confidence is not finite
+        (or, with `unit`, outside [0, 1]), or `correct` has a number other than 0 and 1.
 
     Examples
     --------
@@ -316,12 +319,12 @@ def as_confidence_correct(
 
 
 def as_weights(weights: ArrayLike, n: int, name: str = "sample_weight") -> Array:
-    """Return `weights` as a float array (n,) after checking that they weigh samples.
+    """Return `weights` of samples as a float array (n,) after checking them.
 
     Raises
     ------
     ValueError
-        If they are not `n` finite numbers, one is negative, or all are 0.
+        There are not `n` finite numbers, one is negative, or all are 0.
 
     Examples
     --------
@@ -341,9 +344,9 @@ def as_weights(weights: ArrayLike, n: int, name: str = "sample_weight") -> Array
 
 
 def softmax(logits: ArrayLike, kind: "Kind | None" = "logits") -> Array:
-    """Return the softmax of each row of `logits` (n, k), in its precision, without overflow.
+    """Return the softmax of each row of `logits` (n, k), in the type of `logits`, without overflow.
 
-    Works through blocks of rows that stay in the cache, several times faster than whole arrays.
+    It works on blocks of rows that fit into the processor's cache, which is several times faster.
 
     Examples
     --------
@@ -359,7 +362,7 @@ def softmax(logits: ArrayLike, kind: "Kind | None" = "logits") -> Array:
 
 
 def are_log_probs(logits: Array) -> bool:
-    """Whether logits (n, k) are logarithms of probabilities: in every row these sum to 1.
+    """Whether logits (n, k) are logarithms of probabilities: their exponentials sum to 1.
 
     Examples
     --------
@@ -374,7 +377,7 @@ def are_log_probs(logits: Array) -> bool:
 
 
 def exp_shifted(block: Array, out: Array) -> tuple[Array, Array]:
-    """Write exp(block - row maximum) to `out`; return the place and value of each maximum."""
+    """Write exp(block - row maximum) to `out`; return the index and value of each row's maximum."""
     place = block.argmax(axis=1)  # faster than max(axis=1), which NumPy does not vectorise
     top = block[np.arange(len(block)), place]
     np.subtract(block, top[:, None], out=out)
@@ -388,9 +391,10 @@ def row_sums(block: Array) -> Array:
 
 
 def log_odds(logits: Array, classes: Array | None = None) -> Array:
-    """The logit of one class of each row less the logarithm of the sum of the others' exponentials.
+    """Return the log-odds (n,) of one class in each row of `logits` (n, k), in double precision.
 
-    In double precision; of the predicted class, unless `classes` (n,) says of which.
+    They are the logit of this class minus the logarithm of the sum of exp(logit) over all other
+    classes. The class is the predicted one, unless `classes` (n,) names it.
 
     >>> log_odds(np.array([[0.0, 2000.0], [1.0, 1.0]])).tolist()
     [2000.0, 0.0]
@@ -408,7 +412,7 @@ def log_odds(logits: Array, classes: Array | None = None) -> Array:
 
 
 def check_bins(bins: int) -> None:
-    """Refuse what is no number of bins.
+    """Raise `ValueError` unless `bins` is a whole number from 1 to `MOST_BINS`.
 
     >>> check_bins(0)
     Traceback (most recent call last):
@@ -420,7 +424,7 @@ def check_bins(bins: int) -> None:
 
 
 def _check_rows(block: Array, total: Array, tolerance: float, start: int, name: str) -> None:
-    # What is not negative and sums to 1 is at most 1: two passes are enough. A NaN fails both.
+    # Numbers that are not negative and sum to 1 are at most 1, so two checks do. NaN fails both.
     sums = 1 - tolerance <= total.min() and total.max() <= 1 + tolerance
     if not (sums and block.min() >= 0):
         _check_range(block, name, unit=True)
@@ -440,8 +444,8 @@ def _floats(x: ArrayLike, name: str) -> Array:
         raise ValueError(f"{name}: got a ragged sequence, expected an array") from error
     if array.dtype.kind == "V":
         raise ValueError(
-            f"{name}: got type {array.dtype}, bytes of unknown meaning, expected real numbers: so "
-            "NumPy reads bfloat16 (of ml_dtypes, JAX) from a file; save x.astype(np.float32)"
+            f"{name}: got type {array.dtype}, bytes of unknown meaning, expected real numbers; "
+            "NumPy reads bfloat16 (ml_dtypes, JAX) like this: save x.astype(np.float32) instead"
         )
     if array.dtype.kind not in "fiu":
         raise ValueError(f"{name}: got type {array.dtype}, expected real numbers")
@@ -490,7 +494,9 @@ def _check_range(array: Array, name: str, unit: bool = False, hint: str = "") ->
 
 
 def plain(value: Any, infinite: str | None = None) -> Any:
-    """Numbers as JSON allows them: ``nan`` as None, infinity as `infinite`, named fields as keys.
+    """Return a value as JSON allows it.
+
+    NaN becomes None, infinity becomes `infinite`, and an object with named fields becomes a dict.
 
     >>> plain({"a": np.array([1.5, np.nan]), "b": (np.int64(2), np.inf)}, "inf")
     {'a': [1.5, None], 'b': [2, 'inf']}

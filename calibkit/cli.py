@@ -1,12 +1,12 @@
-"""An honest report on your own predictions; and whatever commands other packages add.
+"""Report on your model's confidence, compare models, recalibrate; and commands of other packages.
 
 Examples: calibkit report preds.npz · calibkit train --paper fmfp · calibkit claims. Records are
 kept in $CALIBKIT_CACHE (default: data_cache), data sets in $CALIBKIT_DATA. Exit codes: 0 success, 1
-failure, 2 wrong call, 3 a --fail-if holds, 130 interrupted.
+failure, 2 wrong call, 3 a --fail-if condition is met, 130 interrupted.
 """
 
-# Docstrings are the help: this one, and that of the function of each command, which has a line for
-# the list of commands, a description, examples.
+# Docstrings are the help: this one, and that of each command's function. The latter has a line for
+# the list of commands, a description, and examples.
 
 import argparse
 import inspect
@@ -24,15 +24,18 @@ if TYPE_CHECKING:
     from calibkit.report.gate import Condition
 
 OWN = ("report", "recalibrate", "compare")  # these start without any other package
-# An entry point of this group is a function. It takes the parser's commands and adds some of its
-# own by `add_command`.
+# An entry point of this group is a function. It takes the parser's commands and adds further ones
+# by `add_command`.
 GROUP = "calibkit.commands"
 FLAG: dict[str, Any] = {"action": "store_true"}
 SEVERAL: dict[str, Any] = {"action": "append", "default": []}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; 0 on success, 1 on failure, 2: wrong call, 3: ``--fail-if``, 130: Ctrl-C."""
+    """Run a command and return its exit code.
+
+    0: success, 1: failure, 2: wrong call, 3: a ``--fail-if`` condition is met, 130: Ctrl-C.
+    """
     arguments = sys.argv[1:] if arguments is None else arguments
     resumes = ""
     for stream in (sys.stdout, sys.stderr):  # into a file, Windows has no "→"
@@ -67,11 +70,11 @@ def add_command(
     Parameters
     ----------
     commands : what ``ArgumentParser.add_subparsers`` returns
-    name : of the command
-    run : takes the options and returns an exit code or None; its docstring is the help: the line in
-        the list of commands, the description, examples
+    name : name of the command
+    run : takes the options and returns an exit code or None. Its docstring is the help: the line in
+        the list of commands, the description, and examples.
     shared : functions that add options to the command's parser
-    resumes : what to say after an interruption, if the same command goes on from there
+    resumes : what to print after an interruption, if the same command can be resumed
     """
     summary, *more = (inspect.getdoc(run) or name).split("\n\n")
     description = more[0] if more else summary
@@ -84,7 +87,7 @@ def add_command(
 
 
 def parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
-    """The parser of all commands; of our own alone, where one of them is called."""
+    """The parser of all commands; without those of other packages if one of `OWN` is called."""
     description, epilog = __doc__.split("\n\n")
     made = argparse.ArgumentParser("calibkit", description=description, epilog=epilog)
     try:
@@ -108,25 +111,26 @@ def parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     )
     maps = "auto temperature structured vector matrix beta top isotonic histogram".split()
     add("predictions", help="file, as `calibkit report` reads it")
-    what = "default: auto, the one that a report recommends, or else temperature scaling"
+    what = "default: auto, the map that a report recommends, or temperature scaling if it has none"
     add("--map", default="auto", choices=maps, help=what)
-    add("--force", **FLAG, help="write a map that does harm, or is at the end of its range")
-    add("--save", metavar="FILE", required=True, help="such as map.json")
+    add("--force", **FLAG, help="write the map even if it makes probabilities worse")
+    add("--save", metavar="FILE", required=True, help="the file to write, such as map.json")
 
     sets = [_reading, _cluster, _tokens, _privacy, _gate]
     add = add_command(commands, "compare", _compare, *sets)
     add("predictions", nargs="+", help="files, as `calibkit report` reads them")
-    add("--id", metavar="COLUMN", help="names the rows in all files (default: found by itself)")
-    add("--positive", metavar="NAME", help="of two classes, which (default: by name, or the rarer)")
+    add("--id", metavar="COLUMN", help="the column that names the rows (default: looked for)")
+    what = "with two classes, the positive one (default: guessed by its name, or the rarer class)"
+    add("--positive", metavar="NAME", help=what)
     add("--out", default="compare", help="folder to write to (default: compare)")
-    add("--unpaired", **FLAG, help="the files are of other samples, the oldest first")
+    add("--unpaired", **FLAG, help="the files hold different samples, the oldest file first")
 
     called = next((word for word in arguments if not word.startswith("-")), "")
     if called not in OWN:
         for point in entry_points(group=GROUP):
             try:
                 point.load()(commands)
-            except Exception as error:  # whatever another package does, our commands stay
+            except Exception as error:  # a fault of another package must not stop our commands
                 print(
                     f"calibkit: the commands of {point.value} are left out: {error}",
                     file=sys.stderr,
@@ -142,28 +146,31 @@ def _labels(parser: argparse.ArgumentParser) -> None:
 
 
 def _reading(parser: argparse.ArgumentParser) -> None:
-    """How a file is to be understood."""
+    """Add the options that say what a file's columns and labels mean."""
     _labels(parser)
     what = (
-        "what a column or array is, such as label=truth, 'probs=score_*', confidence=answer.p "
+        "the role of a column or array, such as label=truth, 'probs=score_*', confidence=answer.p "
         "(within JSON) or ignore=fold; repeatable"
     )
     parser.add_argument("--column", **SEVERAL, metavar="NAME=COLUMN", help=what)
-    what = "whether a label of -1 is a class or no label (default: a class if all are -1 or 1)"
+    what = (
+        "whether the label -1 is a class, or means that the label is unknown (default: a class if "
+        "all labels are -1 or 1)"
+    )
     parser.add_argument("--minus-one", choices=("class", "none"), help=what)
     what = (
-        "believe a file whose labels and columns seem not to belong together, and read "
-        "probabilities slightly outside of 0 to 1 as 0 or 1"
+        "trust a file whose labels and columns seem not to fit together, and read probabilities "
+        "slightly outside of 0 to 1 as 0 or 1"
     )
     parser.add_argument("--as-is", **FLAG, help=what)
-    what = "of several labels that hold at once (multi-label), the one to read: its name or number"
+    what = "in multi-label data, the one label to read: its name, or its number from 0"
     parser.add_argument("--one-label", metavar="NAME", help=what)
 
 
 def _cluster(parser: argparse.ArgumentParser) -> None:
     what = (
-        "the column or array that says which rows are alike, such as patient: folds, resamples and "
-        "intervals go over its values"
+        "the column or array, such as patient, whose equal values mark rows that depend on each "
+        "other: folds, resamples and intervals go over its values"
     )
     parser.add_argument("--cluster", metavar="NAME", help=what)
 
@@ -178,33 +185,36 @@ def _chosen_reading(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _tokens(parser: argparse.ArgumentParser) -> None:
-    words = "take scores (texts, tokens, classes) token by token"
+    words = "each token is a sample: scores have the shape (texts, tokens, classes)"
     parser.add_argument("--tokens", **FLAG, help=words)
 
 
 def _privacy(parser: argparse.ArgumentParser) -> None:
-    words = "leave out what belongs to a single row: to pass the page on to others"
+    words = "leave out all numbers that belong to a single row, so that the page can be passed on"
     parser.add_argument("--no-rows", **FLAG, help=words)
 
 
 def _output(parser: argparse.ArgumentParser) -> None:
     output = parser.add_mutually_exclusive_group()
-    output.add_argument("--json", **FLAG, help="print the JSON file and no words")
+    output.add_argument("--json", **FLAG, help="print the JSON file in place of words")
     output.add_argument("--quiet", **FLAG, help="print nothing")
 
 
 def _rules(parser: argparse.ArgumentParser) -> None:
-    """What thresholds are for."""
+    """Add the options that say which thresholds to choose."""
     several = {"type": float, "nargs": "+", "default": []}
-    what = "thresholds on the confidence for these error rates, such as 0.01"
+    what = "choose thresholds on the confidence for these error rates, such as 0.01"
     parser.add_argument("--target-risk", **several, metavar="SHARE", help=what)
-    two = parser.add_argument_group("two classes: thresholds on the probability of one")
-    two.add_argument("--positive", metavar="NAME", help="which (default: by name, or the rarer)")
+    two = parser.add_argument_group(
+        "two classes: thresholds on the probability of the positive class"
+    )
+    what = "the positive class (default: guessed by its name, or the rarer class)"
+    two.add_argument("--positive", metavar="NAME", help=what)
     for rule, what in (
-        ("cost-ratio", "least cost, if a missed positive costs this many false alarms"),
-        ("budget", "flag at most this many in a test set of this size; below 1, that share"),
-        ("precision", "this share of the flagged is positive"),
-        ("recall", "this share of the positives is flagged"),
+        ("cost-ratio", "lowest cost, if a missed positive costs this many false alarms"),
+        ("budget", "flag at most this many samples of the test set; below 1: at most this share"),
+        ("precision", "at least this share of the flagged samples is positive"),
+        ("recall", "at least this share of the positives is flagged"),
     ):
         two.add_argument(f"--{rule}", **several, metavar="X", help=what)
 
@@ -222,8 +232,8 @@ def _gate(parser: argparse.ArgumentParser) -> None:
         **SEVERAL,
         type=_condition,
         metavar="CONDITION",
-        help="exit with code 3 if a number of the JSON file is so, such as 'excess_ece>0.05'; "
-        "repeatable",
+        help="exit with code 3 if this condition on a number of the JSON file is met, such as "
+        "'excess_ece>0.05'; repeatable",
     )
 
 
@@ -240,17 +250,17 @@ def _condition(text: str) -> "Condition":
 
 
 def _report(options: argparse.Namespace) -> int:
-    """What your own model's confidence is good for.
+    """Report what your model's confidence is good for.
 
-    Read saved predictions (.npz, .csv, .parquet, .jsonl, .pt and others); write one self-contained
+    Read saved predictions (.npz, .csv, .parquet, .jsonl, .pt and others). Write one self-contained
     HTML page, and its numbers as JSON.
 
     An .npz holds logits or probs (n, k) and labels (n,), and, if you have them, val_logits,
     val_labels, groups, weights and class_names. A .csv, .parquet or .jsonl has a column label, a
     column prob_NAME or logit_NAME for each class (one is enough for two classes), and, if you have
-    them, group, weight and split (test or val). Where only the confidence of answers is known:
-    columns confidence and correct. Examples: calibkit report preds.npz · calibkit report new.npz
-    --against old.npz --target-risk 0.01 0.05 · calibkit report fraud.csv --positive fraud
+    them, group, weight and split (test or val). If you know only the confidence of each answer, use
+    the columns confidence and correct. Examples: calibkit report preds.npz · calibkit report
+    new.npz --against old.npz --target-risk 0.01 0.05 · calibkit report fraud.csv --positive fraud
     --budget 200
     """
     try:
@@ -298,9 +308,10 @@ def _gated(
     text: str,
     say: Callable[[Mapping[str, Any]], None],
 ) -> int:
-    """Print what was found, in words or as JSON; 3 with one line if a condition holds.
+    """Print the result in words or as JSON; return 3, with one line, if a condition is met.
 
-    `text` is what was written beside `page`, where another process may write, too.
+    `text` is the JSON that was written beside `page`. (The file may have been replaced since by
+    another process.)
     """
     from calibkit.report import gate
 
@@ -319,10 +330,11 @@ def _gated(
 def _recalibrate(options: argparse.Namespace) -> int:
     """Fit a map and choose thresholds, for deployment.
 
-    Fit a recalibration to the validation set of saved predictions, or to all of them; choose
-    thresholds for the probabilities behind it; write both to a small JSON file, which posthoc.load
-    reads. A map that does harm to samples it has not seen, or lies at the end of its range, is not
-    written, and the exit code is 1, unless --force is given.
+    Fit a recalibration (a map) to the validation set of saved predictions, or without one to all of
+    them. Choose thresholds on the recalibrated probabilities. Write both to a small JSON file,
+    which posthoc.load reads. A map is not written, and the exit code is 1, if it makes the
+    probabilities of new samples worse or has a number at the end of the range that was searched;
+    --force writes it all the same.
 
     Examples: calibkit recalibrate preds.npz --save map.json · calibkit recalibrate fraud.csv --map
     beta --positive fraud --budget 200 --precision 0.5 --save map.json
@@ -349,7 +361,7 @@ def _recalibrate(options: argparse.Namespace) -> int:
 
 
 def _show_step(words: str) -> None:
-    """What a terminal shows while it waits, in one line that the next overwrites."""
+    """Show the current step in a terminal, in one line that the next step overwrites."""
     if sys.stderr.isatty():
         print(f"\r{words:70}" if words else f"\r{'':70}\r", end="", file=sys.stderr, flush=True)
 
@@ -357,10 +369,11 @@ def _show_step(words: str) -> None:
 def _compare(options: argparse.Namespace) -> int:
     """Compare models on the same samples, or one model over time.
 
-    Read prediction files for the same samples, matched by a column that names them where all have
-    one; compare every pair of models. Of two classes, the probability of one is compared. Intervals
-    are corrected for the number of pairs. Files of other samples (--unpaired), or one file with a
-    column `date`: has calibration drifted beyond chance since the first, and where?
+    Read prediction files for the same samples and compare every pair of models. Rows are matched by
+    a column that names the samples, if all files have one. With two classes, the probability of the
+    positive class is compared. Intervals are corrected for the number of pairs. With files of
+    different samples (--unpaired), or one file with a column `date`, test whether calibration has
+    drifted beyond chance since the first file or period, and where.
 
     Examples: calibkit compare a.npz b.npz c.npz --out compare · calibkit compare old.npz new.npz
     --unpaired --fail-if 'drifted>0' · calibkit compare dated.csv · calibkit compare a.csv b.csv

@@ -1,14 +1,15 @@
-"""Confidence scores: what besides the maximum probability can say that a prediction is right?
+"""Confidence scores: which scores, beside the maximum probability, tell right from wrong answers?
 
-Every score is one number per prediction, higher for a prediction more likely to be right, ready for
-`metrics.auroc` and its relatives. Six are functions of the logits. Two are fitted to the features,
-the inputs of the classifier's last layer, and leave the classifier as it is: `TrustScore` compares
-them with those of the training samples, `ConfidNet` learns the probability of the true class. Their
-``fit`` takes the training set, their ``score`` the predictions to be judged.
+Every score is one number per prediction. It is higher for predictions that are more likely to be
+right, and can be passed to `metrics.auroc` and its relatives. Six scores are functions of the
+logits. Two are fitted to features, the inputs of the classifier's last layer, without changing the
+classifier: `TrustScore` compares features with those of the training samples, and `ConfidNet`
+learns the probability of the true class. ``fit`` takes the training set, and ``score`` the
+predictions to judge.
 
-Only a score that is meant as a probability can be calibrated: `maximum_probability` and
-`ConfidNet`. The others rank. NumPy arrays and torch tensors are accepted; scores come back as the
-kind given.
+Only scores that are probabilities can be calibrated: `maximum_probability` and `ConfidNet`. The
+other scores only sort predictions. Arguments may be NumPy arrays or torch tensors; scores have the
+same type.
 
 The papers: Cattelan and Silva 2024, "How to Fix a Broken Confidence Estimator" (arXiv 2305.15508);
 Corbière et al., NeurIPS 2019 (ConfidNet); Jiang et al., NeurIPS 2018 (Trust Score);
@@ -90,9 +91,9 @@ def log_odds(logits: npt.ArrayLike) -> Array: ...
 def log_odds(logits: ArrayLike) -> ArrayOrTensor:
     r"""Log-odds of the predicted class, :math:`z_{\hat y} - \log\sum_{k \ne \hat y} e^{z_k}`.
 
-    They rank as `maximum_probability` would if it were exact. That rounds to 1 in single precision
-    from log-odds of 17 on, and in double precision from 37 on: wrong answers then tie with right
-    ones. These saturate nowhere.
+    They sort predictions as an exact `maximum_probability` would. But the maximum probability is
+    rounded to 1 from log-odds of 17 on in single precision, and from 37 on in double precision.
+    Wrong answers then tie with right ones. Log-odds still differ.
 
     Parameters
     ----------
@@ -223,8 +224,8 @@ def p_norm(logits: ArrayLike, p: float = 2.0) -> ArrayOrTensor:
     .. math:: \max_k \frac{z_k - \bar z}{\lVert z - \bar z \rVert_p}
 
     MaxLogit-pNorm of Cattelan and Silva (2024). A network can be sure because one logit stands out
-    or because all of them are large; only the first counts here. Neither a temperature nor a number
-    added to all logits changes the score.
+    or because all of them are large; only the first counts here. The score does not change if all
+    logits are divided by a temperature, or if a number is added to all of them.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""The numbers behind the figures, without drawing: ``plots.plot_x`` shows `prepare_x`.
+"""Compute the numbers of figures: ``plots.plot_x`` draws the numbers of `prepare_x`.
 
-One array is one run, a list of arrays is one run per seed. Bands are, over seeds, the 95 %
-Student-t interval of the mean (``nan`` for fewer than two seeds), within one test set the 95 %
-Wilson interval of a proportion. Values are in natural units: fractions, not per cent.
+One array stands for one run, and a list of arrays for one run per seed. A band over seeds is the
+95 % Student-t interval of the mean (``nan`` for fewer than two seeds). A band within one test set
+is the 95 % Wilson interval of a proportion. Values are fractions, not per cent.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,13 +33,13 @@ class ConfidenceHistogram:
     mean_correct, mean_wrong : arrays (seeds,)
         Mean confidence, in [0, 1].
     overlap : array (seeds,)
-        `metrics.histogram_overlap`, in [0, 1], which has its own bins whatever is drawn.
+        `metrics.histogram_overlap`, in [0, 1]. It does not depend on the bins that are drawn.
     auroc : array (seeds,)
         `metrics.auroc`, in [0, 1].
     threshold : float
-        Confidence from which on an error counts as a confident one; ``nan`` if none was given.
+        Confidence from which on an error counts as a confident error; ``nan`` without a threshold.
     confident : array (seeds,)
-        Share of the wrong predictions above it; ``nan`` without one.
+        Share of the wrong predictions above the threshold; ``nan`` without a threshold.
     """
 
     edges: Array
@@ -62,13 +62,13 @@ class Reliability:
     edges : array (bins + 1,)
         Of the bins of confidence, from 0 to 1.
     count : array (bins,) of int
-        Samples of all seeds.
+        Number of samples in the bin, over all seeds.
     share : array (bins,)
-        Of the samples, in [0, 1].
+        Share of the samples that are in the bin, in [0, 1].
     confidence, accuracy : arrays (bins,)
-        Means in [0, 1]; ``nan`` where a bin is empty.
+        Mean confidence and accuracy of the bin, in [0, 1]; ``nan`` if the bin is empty.
     low, high : arrays (bins,)
-        Of the accuracy: 95 % Wilson interval for as many samples as one seed has.
+        Ends of the 95 % Wilson interval of the accuracy, for as many samples as one seed has.
     seed_accuracy : array (seeds, bins)
         Accuracy of each seed.
     ece, accuracy_all, confidence_all : arrays (seeds,)
@@ -90,27 +90,28 @@ class Reliability:
 
 @dataclass(frozen=True)
 class Overfitting:
-    """A metric over epochs, in its natural units, and what it loses after its best epoch.
+    """A metric over epochs (fractions, not per cent), and how it changes after its best epoch.
 
     Attributes
     ----------
     metric : str
-        Its name, such as ``"auroc"``.
+        Name of the metric, such as ``"auroc"``.
     epoch : array (e,) of int
         Evaluated epochs.
     values : array (seeds, e)
-        Of each seed.
+        The metric of each seed.
     mean : array (e,)
-        Over seeds.
+        Mean over seeds.
     best_epoch : int
         The epoch at which the mean is best.
     best, final : float
-        The mean there and at the end.
+        The mean at the best and at the last epoch.
     drop : array (seeds,)
-        Last value minus that of the best epoch, negative for a loss of what should be high; the
-        epoch is chosen by the mean of the other seeds, so that its luck is not counted.
+        Value at the last epoch minus value at the best epoch; negative if a metric falls that
+        should be high. For each seed, the best epoch is chosen by the mean of the other seeds,
+        since a seed's own best epoch is better by luck.
     stretches : array (2, j) of int, or None
-        The epochs of two stretches that were given: an early one and the last one.
+        The epochs of two stretches that the caller chose: an early one and the last one.
     levels : array (seeds, 2), or None
         Mean of each seed over each stretch.
     """
@@ -129,21 +130,22 @@ class Overfitting:
 
 @dataclass(frozen=True)
 class Refinement:
-    """NLL through training, in nats, and its refinement: what one temperature leaves of it.
+    """NLL in nats over the epochs of training, before and after temperature scaling (refinement).
 
     Attributes
     ----------
     epoch : array (e,) of int
-        Epochs of which the logits were kept.
+        Epochs whose logits were kept.
     nll, refinement : arrays (seeds, e)
-        As trained, and after a temperature that was fitted on other samples.
+        NLL before temperature scaling, and after it; the temperature is fitted to other samples.
     since_best : array (seeds,)
-        Refinement at the end minus that of its best epoch: positive for information lost. The epoch
-        is chosen on one half of the samples for the other, so that its luck is not counted.
+        Refinement at the last epoch minus that at the best epoch; positive if information was lost.
+        The best epoch for one half of the samples is chosen on the other half, since an epoch that
+        is the best on some samples is better there by luck.
     deviations : array (seeds, replicates)
-        Of `since_best`, on resamples of the test samples.
+        Deviations of `since_best` on resamples of the test samples.
     n : int
-        Samples.
+        Number of test samples.
     """
 
     epoch: Array
@@ -161,13 +163,13 @@ class GradientNorms:
     Attributes
     ----------
     counts : array (bins, bins)
-        Samples by Brier score and norm.
+        Number of samples in each cell of Brier score and norm.
     brier_edges, norm_edges : arrays (bins + 1,)
-        Of the cells.
+        Edges of the cells.
     middle : array (20,)
-        Median Brier score of the samples in each of twenty parts of its range.
+        The range of the Brier score is cut into twenty parts: median Brier score in each.
     low, median, high : arrays (20,)
-        10, 50 and 90 % quantiles of their norm. All are ``nan`` for fewer than 20 samples.
+        10, 50 and 90 % quantiles of the norm in each part; ``nan`` for fewer than 20 samples.
     spread : float
         `gradient_spread`: how unequal the norms of about equally wrong samples are.
     exponent : float or None

@@ -1,4 +1,4 @@
-"""A scikit-learn classifier with a recalibration behind it (needs scikit-learn 1.6)."""
+"""A scikit-learn classifier with a recalibration of its output (needs scikit-learn 1.6)."""
 
 import warnings
 from copy import copy, deepcopy
@@ -28,16 +28,16 @@ from calibkit.arrays import Array, as_weights, to_numpy
 from calibkit.posthoc import PosthocWarning, Recalibration, TemperatureScaling
 from calibkit.precision import Floor, Precision
 
-FEW = 1000  # rows on which columns are compared with `predict`
+FEW = 1000  # rows at most on which the largest column is compared with `predict`
 
 
 class CalibratedModel(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
-    """A classifier whose probabilities go through a recalibration; labels may be names.
+    """A classifier that recalibrates the probabilities of another classifier; labels may be names.
 
-    An estimator that is already fitted is kept: its own `fit` is never called, and this one must
-    get data that it has not seen. Fitted is what answers: its ``decision_function`` or
-    ``predict_proba`` returns values for the data. No attribute that ends in an underscore is
-    needed, so a wrapped network that was trained elsewhere counts.
+    A fitted estimator is not fitted again, and `fit` must get data that the estimator has not seen.
+    An estimator counts as fitted if its ``decision_function`` or ``predict_proba`` returns values
+    for the data. No attribute that ends in an underscore is needed, so a wrapped network that was
+    trained elsewhere counts as fitted.
 
     An estimator that is not fitted is fitted to all data, and the map to the predictions that its
     copies make for the held-out part of each fold, as ``CalibratedClassifierCV(ensemble=False)``
@@ -190,7 +190,7 @@ class CalibratedModel(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return router.add(splitter=self.cv, method_mapping=to_split)
 
     def _routed(self, weights: Array | None, fit_params: dict) -> tuple[dict, dict]:
-        """What the estimator's `fit` gets, and the splitter's `split`."""
+        """The arguments for the estimator's `fit`, and those for the splitter's `split`."""
         if get_config()["enable_metadata_routing"]:
             routed = process_routing(self, "fit", sample_weight=weights, **fit_params)
             return routed["estimator"]["fit"], routed["splitter"]["split"]
@@ -204,7 +204,10 @@ class CalibratedModel(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return for_fit, for_split
 
     def _columns(self, X: Any, values: Array, y: Array) -> Array:
-        """Learn what the columns of `values`, the answers for `X`, are; return `y` as indices."""
+        """Learn which class each column of `values` belongs to; return the labels `y` as indices.
+
+        `values` (n, k) is the output of the estimator for `X`.
+        """
         self.classes_: Array = _classes(self.estimator_, values, y)
         k = len(self.classes_)
         if k < 2:
@@ -215,7 +218,7 @@ class CalibratedModel(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             raise ValueError(f"y: got {unknown!r}, expected classes the estimator knows")
         some = _evenly(len(values))
         if len(some) < len(values) and not (hasattr(X, "shape") or isinstance(X, list)):
-            some = np.arange(len(values))  # X may have no rows to choose from
+            some = np.arange(len(values))  # X cannot be indexed by rows
         chosen = _safe_indexing(X, some) if len(some) < len(values) else X
         predicted = _predicted(self.estimator_, chosen, self.classes_)
         self._pairs = _in_pairs(values[some], k, predicted)
@@ -227,7 +230,10 @@ class CalibratedModel(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def _held_out(
         self, X: Any, y: Array, labels: Array, for_fit: dict, for_split: dict
     ) -> tuple[Array, Array, Precision | None]:
-        """Scores of rows by copies that have not seen them, which rows, and what they are."""
+        """Scores of held-out rows from copies of the estimator that were fitted without them.
+
+        Also returns these rows, and the rounding of their probabilities (None for logits).
+        """
         folds = check_cv(self.cv, y, classifier=True)
         found = Parallel(n_jobs=self.n_jobs)(
             delayed(_fold)(clone(self.estimator), X, y, train, test, for_fit)
@@ -278,7 +284,7 @@ class CalibratedModel(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
 
 def _answer(estimator: Any, X: Any) -> Array | None:
-    """Values of an estimator for `X`; None if it says that it is not fitted."""
+    """The output of an estimator for `X`; None if the estimator says that it is not fitted."""
     try:
         return _values(estimator, X)
     except Exception as error:
@@ -295,8 +301,8 @@ def _answer(estimator: Any, X: Any) -> Array | None:
 def _says_unfitted(estimator: Any, error: Exception) -> bool:
     """Whether an error, or the estimator, says that `fit` was not called.
 
-    Besides scikit-learn's error that is an attribute that `fit` would have set: it does not exist,
-    or is None. CatBoost has a method for it.
+    The error may be scikit-learn's, or come from an attribute that `fit` would have set and that
+    does not exist or is None. CatBoost has a method that tells it.
     """
     if isinstance(error, NotFittedError):
         return True
@@ -318,7 +324,7 @@ def _known_as_fitted(estimator: Any) -> bool:
 
 
 def _kept(estimator: Any) -> Any:
-    """For a copy of the model: a fitted estimator itself, frozen; else a copy that keeps all."""
+    """The estimator for a copy of the model: shared and frozen if fitted, or else copied whole."""
     if isinstance(estimator, FrozenEstimator):
         return estimator
     if _known_as_fitted(estimator):
@@ -345,12 +351,12 @@ def _values(estimator: Any, X: Any) -> Array:
 
 
 def _precision(estimator: Any, *values: Array) -> Precision | None:
-    """What kind of probabilities the values are; None if they are none."""
+    """How the probabilities in `values` are rounded; None if the values are no probabilities."""
     return precision.of(*values) if _method(estimator) == "predict_proba" else None
 
 
 def _logits(estimator: Any, values: Array, k: int, pairs: bool, floor: Floor | None) -> Array:
-    """Values of an estimator as logits (n, k); of probabilities, their logarithms."""
+    """The output of an estimator as logits (n, k); probabilities become their logarithms."""
     if _method(estimator) == "predict_proba":
         scores = precision.log_probs(values, floor)
     elif k == 2 and (values.ndim == 1 or values.shape[1] == 1):
@@ -366,7 +372,7 @@ def _logits(estimator: Any, values: Array, k: int, pairs: bool, floor: Floor | N
 
 
 def _in_pairs(values: Array, k: int, predicted: Array | None) -> bool:
-    """Whether columns belong to pairs of classes; of three classes, there are three of either."""
+    """Whether the columns belong to pairs of classes. With k = 3, `predicted` decides."""
     if k < 3 or values.shape[1:] != (k * (k - 1) // 2,):
         return False
     if k > 3 or predicted is None:
@@ -376,7 +382,9 @@ def _in_pairs(values: Array, k: int, predicted: Array | None) -> bool:
 
 
 def _of_pairs(values: Array, k: int) -> Array:
-    """Scores of classes from those of pairs (0, 1), (0, 2), …: votes, then size, as scikit-learn.
+    """Scores of classes from scores of pairs (0, 1), (0, 2), …, by scikit-learn's rule.
+
+    The number of pairs that a class wins counts first, then the size of the scores.
 
     >>> _of_pairs(np.array([[1.0, -1.0, -2.0]]), 3)  # 0 beats 1, 2 beats both
     array([[ 1.  , -0.25,  2.25]])
@@ -405,14 +413,14 @@ def _classes(estimator: Any, values: Array, y: Array) -> Array:
 
 
 def _place(labels: Array, classes: Array) -> Array:
-    """Index of each label in `classes`; -1 for one that is not there."""
+    """The index of each label in `classes`; -1 for a label that is not in it."""
     order = np.argsort(classes)
     place = order[np.searchsorted(classes, labels, sorter=order).clip(max=len(classes) - 1)]
     return np.where(classes[place] == labels, place, -1)
 
 
 def _predicted(estimator: Any, X: Any, classes: Array) -> Array | None:
-    """What an estimator's `predict` answers, as indices; None if that is no label for each row."""
+    """The answers of `predict` as indices; None if `predict` does not return a label per row."""
     if not hasattr(estimator, "predict"):
         return None
     answers = to_numpy(estimator.predict(X), "predict")
@@ -428,7 +436,7 @@ def _predicted(estimator: Any, X: Any, classes: Array) -> Array | None:
 
 
 def _check_order(scores: Array, predicted: Array, classes: Array) -> None:
-    """Refuse columns in another order than `classes`, by what `predict` answers."""
+    """Raise `ValueError` if the answers of `predict` show that columns have another order."""
     top, k = scores.argmax(axis=1), len(classes)
     together = np.bincount(top * k + predicted, minlength=k * k).reshape(k, k)
     places = linear_sum_assignment(together, maximize=True)[1]
@@ -455,7 +463,7 @@ def _check_order(scores: Array, predicted: Array, classes: Array) -> None:
 def _fold(
     estimator: Any, X: Any, y: Array, train: Array, test: Array, params: dict
 ) -> tuple[Any, Array, Array]:
-    """An estimator fitted to the rows `train`, its values for the rows `test`, and these."""
+    """Fit an estimator to the rows `train`; return it, its output for `test`, and these rows."""
     inputs, labels = _safe_split(estimator, X, y, train)
     held_out, _ = _safe_split(estimator, X, y, test, train)
     estimator.fit(inputs, labels, **_check_method_params(X, params, train))
@@ -463,7 +471,7 @@ def _fold(
 
 
 def _spread(scores: Array, own: Array, k: int) -> Array:
-    """Scores of the classes `own` in k columns; far below them the classes that are unknown."""
+    """Put scores of the classes `own` into k columns; unknown classes get far lower scores."""
     if len(own) == k:
         return scores[:, np.argsort(own)]
     lowest, highest = scores.min(axis=1), scores.max(axis=1)
@@ -474,12 +482,12 @@ def _spread(scores: Array, own: Array, k: int) -> Array:
 
 
 def _evenly(n: int) -> Array:
-    """Rows, at most `FEW`, evenly from n."""
+    """At most `FEW` evenly spaced rows out of `n`."""
     return np.unique(np.linspace(0, n - 1, min(n, FEW)).astype(int))
 
 
 def _plain(value: Any) -> Any:
-    """A number or text of NumPy as Python's, which prints without its type."""
+    """A NumPy number or text as a Python one, which prints without its type."""
     return value.item() if isinstance(value, np.generic) else value
 
 

@@ -1,10 +1,10 @@
-"""Files that take the place of older ones: whole, together, and on the disk before they are named.
+"""Replace files so that a reader sees the old files or the new ones, never a part of them.
 
-Nothing is written under the name that a reader opens. Each file is a draft beside it, under a name
-that nobody can know in advance, made anew (``O_EXCL``) and never through a link; it is moved to its
-place when all of it is on the disk. A power cut takes none of it back.
+Each file is first written as a draft beside its place. The draft has a random name, and is created
+(``O_EXCL``) without following links. When its content is on the disk, it is moved to its place. So
+it survives a power cut.
 
-A failing read or write does not say which file failed; here every error of the system names it.
+Errors of the operating system often do not name the file. Here they always do.
 """
 
 import contextlib
@@ -27,22 +27,23 @@ _NEW |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os,
 
 
 def publish(contents: Mapping[str | os.PathLike[str], bytes]) -> None:
-    """Write files of one folder that belong together, in place of older ones.
+    """Write files of one folder that belong together, and replace older files of the same names.
 
-    At no moment does a new file stand beside an old one: the first new file replaces its old one
-    when the other old ones are gone. A process that is killed in between leaves fewer files, all
+    New and old files never stand side by side: all old files but the first are deleted before the
+    first new file replaces the old one. A process that is killed in between leaves fewer files, all
     old or all new. A link is replaced, not followed.
 
     Parameters
     ----------
     contents : mapping of path to bytes
-        In the order in which they appear. The folder has to exist.
+        The content of each file, in the order in which files are put in place. The folder must
+        exist.
 
     Raises
     ------
     OSError
-        With the name of the file. No draft is left, and nothing has changed unless all drafts were
-        on the disk.
+        A file cannot be written; the error names the file. No draft is left. The old files are
+        unchanged unless all drafts had been written.
     """
     files = [Path(path) for path in contents]
     folder = files[0].parent
@@ -67,12 +68,12 @@ def publish(contents: Mapping[str | os.PathLike[str], bytes]) -> None:
             for draft in drafts:
                 with contextlib.suppress(OSError):
                     draft.unlink()
-        with contextlib.suppress(PermissionError):  # a folder in which one may write and not look
+        with contextlib.suppress(PermissionError):  # a folder that one may write to but not list
             flush(folder)
 
 
 def shown(path: str | os.PathLike[str]) -> str:
-    r"""A path for people, and for files in UTF-8: bytes that are no text are escaped.
+    r"""A path as text; bytes that are no UTF-8 are escaped.
 
     >>> shown(os.fsdecode(b"caf\xe9.csv"))
     'caf\\xe9.csv'
@@ -81,7 +82,7 @@ def shown(path: str | os.PathLike[str]) -> str:
 
 
 def is_draft(name: str) -> bool:
-    """Whether a killed process may have left a file of this name.
+    """Whether a name is that of a draft, which a killed process may have left.
 
     >>> is_draft(".report.html.0123456789abcdef.part")
     True
@@ -91,7 +92,7 @@ def is_draft(name: str) -> bool:
 
 @contextlib.contextmanager
 def named(path: str | os.PathLike) -> Iterator[None]:
-    """Within, an error of the system that names no file names this one."""
+    """Within this context, an OSError that names no file is raised with this file's name."""
     try:
         yield
     except OSError as error:
@@ -101,12 +102,12 @@ def named(path: str | os.PathLike) -> Iterator[None]:
 
 
 def exists(path: str | os.PathLike) -> bool:
-    """Whether there is such a file or folder.
+    """Whether a file or folder exists.
 
     Raises
     ------
     OSError
-        The disk does not say.
+        The system cannot tell, for instance for lack of permission.
     """
     try:
         os.stat(path)
@@ -116,7 +117,7 @@ def exists(path: str | os.PathLike) -> bool:
 
 
 def names(folder: str | os.PathLike) -> list[str]:
-    """The names in a folder, sorted; an empty list if there is no such folder."""
+    """The sorted names in a folder; an empty list if the folder does not exist."""
     try:
         with named(folder):
             return sorted(os.listdir(folder))
@@ -125,21 +126,21 @@ def names(folder: str | os.PathLike) -> list[str]:
 
 
 def read(path: Path) -> bytes:
-    """The bytes of a file."""
+    """The bytes of a file; an OSError names the file."""
     with named(path):
         return path.read_bytes()
 
 
 def flush(path: Path) -> None:
-    """Return once a file's content, or a folder's list of names, is on the disk."""
+    """Wait until a file's content, or a folder's list of names, is on the disk."""
     folder, windows = path.is_dir(), os.name == "nt"
-    if folder and windows:  # which opens no folder
+    if folder and windows:  # Windows cannot open a folder
         return
     with named(path):
         handle = os.open(path, os.O_RDWR if windows else os.O_RDONLY)
         try:
             os.fsync(handle)
-        except OSError as error:  # a file system that cannot do this for a folder
+        except OSError as error:  # some file systems cannot do this for a folder
             if not (folder and error.errno in (errno.EINVAL, errno.ENOTSUP, errno.EBADF)):
                 raise
         finally:
@@ -152,11 +153,12 @@ def remove(path: Path) -> None:
         return path.unlink(missing_ok=True)
     try:
         shutil.rmtree(path)
-    except OSError as error:  # which names the file alone, without its folder
+    except OSError as error:  # rmtree names the file without its folder
         raise OSError(error.errno, error.strerror, shown(path)) from None
 
 
 def _write(draft: Path, content: bytes) -> None:
+    """Create a file with some content, and wait until it is on the disk."""
     with open(os.open(draft, _NEW, 0o666), "wb") as file:
         file.write(content)
         file.flush()
@@ -164,7 +166,7 @@ def _write(draft: Path, content: bytes) -> None:
 
 
 def _check_place(file: Path) -> None:
-    """Refuse to put a file in the place of a folder or a device."""
+    """Raise OSError if a folder or a device is in the place of the file."""
     with contextlib.suppress(FileNotFoundError):
         mode = file.lstat().st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
@@ -174,7 +176,7 @@ def _check_place(file: Path) -> None:
 
 @contextlib.contextmanager
 def _named(file: Path) -> Iterator[None]:
-    """Within, an error of the system names this file, and not its draft."""
+    """Within this context, an OSError names this file in place of its draft."""
     try:
         yield
     except OSError as error:
@@ -183,9 +185,9 @@ def _named(file: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _alone(folder: Path) -> Iterator[bool]:
-    """Keep other processes from publishing in a folder; yields False where locks do not work.
+    """Keep other processes from publishing in a folder; yields False if locks do not work there.
 
-    The lock is on the folder itself, so that no file is left, and goes with the process.
+    The lock is on the folder itself, so it leaves no file behind. It ends with the process.
     """
     try:
         handle = os.open(folder, os.O_RDONLY) if fcntl else None
@@ -207,7 +209,7 @@ def _alone(folder: Path) -> Iterator[bool]:
 
 
 def _sweep(folder: Path, files: list[Path]) -> None:
-    """Delete drafts of processes that were killed; whoever writes one holds the folder."""
+    """Delete drafts that killed processes have left; the caller holds the folder's lock."""
     names = "|".join(re.escape(file.name) for file in files)
     for left in folder.iterdir():
         if re.fullmatch(rf"\.({names})\.[0-9a-f]{{16}}\.part", left.name):

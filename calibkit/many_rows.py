@@ -1,13 +1,13 @@
-"""Resamples of many rows, in a small part of the time: blocks of rows, scores in some bins.
+"""Draw resamples of many rows quickly: rows in blocks, scores in bins.
 
-What changes from resample to resample is how often each of some 5,000 blocks is drawn, and with it
-how many right and wrong predictions are in each of some 8,000 bins of the score. The counts of many
-resamples are one product of two matrices, and a metric needs no more than these counts.
+A resample draws whole blocks, of which there are some 5,000. A metric is computed from the numbers
+of right and wrong predictions in some 8,000 bins of the score. The numbers for many resamples are
+one product of two matrices.
 
-Rows are put into blocks at random, whole clusters where there are any, so that the spread over the
-blocks is that over the rows: known to 1 % of itself, which moves the end of an interval by 0.5 % of
-its width. Bins end at every edge of a calibration error; within one, scores count as their mean,
-and where a metric is taken at one place of the ranking, right and wrong predictions lie evenly.
+Rows are put into blocks at random; a cluster stays in one block. So the variance over blocks is
+that over rows, up to 1 %, which moves the end of an interval by 0.5 % of its width. Every bin edge
+of a calibration error is also an edge here. Within a bin, all scores count as their mean, and right
+and wrong predictions count as evenly spread.
 """
 
 from collections.abc import Iterator
@@ -17,11 +17,11 @@ import numpy as np
 from calibkit import metrics
 from calibkit.arrays import Array
 
-MANY = 50_000  # rows, from which on resamples are drawn so
-BLOCKS = 5_000  # at least, if there are as many rows or clusters
-BINS = 4_000  # of right predictions, and as many of wrong ones
-_LOOKED = 100_000  # rows of either, where bins are cut
-_AT_ONCE = 50  # resamples: so many counts stay in the processor's cache
+MANY = 50_000  # number of rows from which on resamples are drawn in blocks
+BLOCKS = 5_000  # blocks at least, if there are as many rows or clusters
+BINS = 4_000  # bins cut by right predictions; as many more are cut by wrong ones
+_LOOKED = 100_000  # right (and wrong) predictions by which bins are cut, at most
+_AT_ONCE = 50  # resamples at a time: their counts fit into the processor's cache
 
 
 class Blocks:
@@ -30,20 +30,22 @@ class Blocks:
     Parameters
     ----------
     m, n : int
-        Rows, and resamples.
+        Number of rows, and of resamples.
     seed : int
-        Same seed, same blocks and same draws.
+        The same seed gives the same blocks and the same resamples.
     weights : array (m,), optional
-        Rows of weight 0 are in no block.
+        How much each row counts. Rows of weight 0 are in no block.
     groups : array (m,) of int, optional
-        Rows that stay together, by numbers from 0. A block is one group if these are few.
+        The group of each row, from 0. A group stays in one block. If there are few groups, each is
+        a block.
 
     Attributes
     ----------
-    rows, of : arrays (r,)
-        The rows, nearly all, and the block of each. A few are left out, so that all blocks hold as
-        many rows or groups.
+    rows, of : arrays (r,) of int
+        The rows in blocks, and the block of each. A few of the m rows are left out, so that all
+        blocks hold equally many rows or groups.
     drawn : array (n, blocks) of int
+        How often each resample draws each block.
 
     Examples
     --------
@@ -74,7 +76,7 @@ class Blocks:
         self.rows: Array = rows[some]
         self.of: Array = block[some]
         self.weights: Array | None = None if weights is None else weights[self.rows]
-        # Whole numbers are faster, if all resamples have as many rows.
+        # Integers are faster. They serve if all resamples have the same number of rows.
         self.whole: bool = weights is None and groups is None
         self.drawn: Array = np.empty((n, several), np.uint16)
         for row in self.drawn:
@@ -90,15 +92,16 @@ class Blocks:
     def rankings(
         self, score: Array, correct: Array, worth: "float | None" = None
     ) -> Iterator[metrics.Ranking]:
-        """The ranking of each resample, then that of all rows, by bins of the score.
+        """Return the binned ranking of each resample, and at last that of all rows.
 
         Parameters
         ----------
         score : array (m,)
-            Confidences, or what else ranks the rows.
+            Confidences, or other scores by which rows are sorted.
         correct : array (m,) of bool
+            Whether each prediction is right.
         worth : float, optional
-            How many independent samples a unit of weight is worth.
+            Number of independent samples that a weight of 1 stands for.
         """
         from scipy.sparse import csr_array
 
@@ -123,14 +126,14 @@ class Blocks:
 
 
 class Binned(metrics.Ranking):
-    """A ranking by bins of the score, within which right and wrong predictions lie evenly.
+    """A ranking by bins of the score; within a bin, right and wrong predictions are evenly spread.
 
-    A bin of 10^6 rows has some 100 of them: a place known to a bin only would move the end of an
-    interval by several percent of its width.
+    With 10^6 rows a bin holds some 100. So metrics at one point of the ranking interpolate within a
+    bin; otherwise the end of an interval would be off by several percent of its width.
     """
 
     def coverage_at_risk(self, risk: float) -> float:
-        """As `metrics.coverage_at_risk`."""
+        """See `metrics.coverage_at_risk`."""
         within = np.flatnonzero(self.risk() <= risk + self.near)
         if not len(within):
             return 0.0
@@ -139,28 +142,28 @@ class Binned(metrics.Ranking):
         if place + 1 == len(self.wrong):
             return float(accepted / self.n)
         more, more_wrong = self.accepted[place + 1] - accepted, self.wrong[place + 1]
-        share = (risk * accepted - wrong) / (more_wrong - risk * more)  # of the next bin
+        share = (risk * accepted - wrong) / (more_wrong - risk * more)  # part of the next bin
         return float((accepted + max(share, 0.0) * more) / self.n)
 
     def risk_at_coverage(self, coverage: float) -> float:
-        """As `metrics.risk_at_coverage`."""
+        """See `metrics.risk_at_coverage`."""
         accepted = coverage * self.n
         wrong = np.interp(accepted, np.r_[0, self.accepted], np.r_[0, self.accepted_wrong])
         return float(wrong / accepted)
 
     def fpr_at_tpr(self, tpr: float) -> float:
-        """As `metrics.fpr_at_tpr`."""
+        """See `metrics.fpr_at_tpr`."""
         right = np.r_[0, self.accepted_right]
         wrong = np.interp(tpr * self.all_right, right, np.r_[0, self.accepted_wrong])
         return float(wrong / self.all_wrong)
 
 
 def _places(score: Array, correct: Array) -> Array:
-    """The bin of each row, from that of the highest scores on; none is empty."""
-    edges = np.linspace(0, 1, 16).astype(score.dtype)  # of calibration errors, (low, high]
+    """The bin of each row (n,), numbered from the highest scores on; no bin is empty."""
+    edges = np.linspace(0, 1, 16).astype(score.dtype)  # bins (low, high] of calibration errors
     ends = [edges[(edges >= score.min()) & (edges < score.max())]]
     for some in (score[correct], score[~correct]):
-        few = min(BINS // 4, len(some))  # of the highest scores, where few rows decide
+        few = min(BINS // 4, len(some))  # the highest scores get bins of single rows
         highest = np.partition(some, len(some) - few)[len(some) - few :] if few else some
         some = np.sort(some[:: len(some) // _LOOKED + 1])
         ends += [some[:: len(some) // BINS + 1], some[-few:], highest]

@@ -1,7 +1,7 @@
-"""The file of a fitted map: JSON of known keys, and a seal over its bytes.
+"""Write and read the file of a fitted map: JSON with known keys and a seal.
 
-The last line is the seal: the SHA-256 of all bytes before it. It shows damage and edits made by
-mistake, to a threshold for instance; it is no signature, since anyone can compute it.
+The last line is the seal, the SHA-256 of all bytes before it. It reveals damage, and edits by
+mistake, for instance to a threshold. It is no signature, since anyone can compute it.
 """
 
 import hashlib
@@ -10,24 +10,44 @@ from collections.abc import Mapping
 from typing import Any
 
 VERSION = 2
-MAP = ("calibkit_map", "map", "options", "classes", "fitted")  # every file has these
-# What version 0.1 of calibkit added in `calibkit recalibrate`, and what has come since. A new key
-# goes into the last line, and into the table of book/deploy.md.
+MAP = ("calibkit_map", "map", "options", "classes", "fitted")  # keys of every file
+# FIRST: keys that `calibkit recalibrate` of version 0.1 added. SINCE: keys of later versions. A new
+# key goes into SINCE, and into the table of book/deploy.md.
 FIRST = ("class_names", "scores", "floor", "fitted_on", "measured", "thresholds", "warnings")
 FIRST += ("calibkit",)
 SINCE = ("zeros", "chosen", "refused", "harm", "inputs", "sampling")
-OWN = "about"  # whatever else the caller of `save` said
+OWN = "about"  # holds the keys that the caller of `save` made up
 KNOWN = {*MAP, *FIRST, *SINCE, OWN}
 _SEAL = b',\n "seal": "'
 _END = b'"\n}\n'
 
 
 class Edited(ValueError):
-    """The file is not as it was saved."""
+    """The file was changed after it was saved."""
 
 
 def content_of(kept: Mapping[str, Any], about: Mapping[str, Any]) -> bytes:
-    """The bytes of a file: `kept`, which says what the map is, and what else it shall say.
+    """Return the bytes of a map's file.
+
+    Parameters
+    ----------
+    kept : mapping
+        The keys `MAP`, which define the map.
+    about : mapping
+        What else the file says. Unknown keys go into an object "about".
+
+    Returns
+    -------
+    bytes
+        JSON, one key on each line, with the seal at the end.
+
+    Raises
+    ------
+    ValueError
+        `about` has a key of `MAP`, or a number is NaN or infinite.
+
+    Examples
+    --------
 
     >>> print(content_of({"calibkit_map": 2}, {"scores": "logits", "by": "me"}).decode())
     {
@@ -39,7 +59,7 @@ def content_of(kept: Mapping[str, Any], about: Mapping[str, Any]) -> bytes:
     <BLANKLINE>
     """
     if twice := sorted(({*MAP, OWN, "seal"}) & about.keys()):
-        raise ValueError(f"about: got {', '.join(twice)}, which the file has already")
+        raise ValueError(f"about: got {', '.join(twice)}, expected other keys: the map uses these")
     known = {key: value for key, value in about.items() if key in KNOWN}
     own = {key: value for key, value in about.items() if key not in KNOWN}
     both = {**kept, **known} | ({OWN: own} if own else {})
@@ -49,13 +69,26 @@ def content_of(kept: Mapping[str, Any], about: Mapping[str, Any]) -> bytes:
 
 
 def read(content: bytes, edited: bool = False) -> dict[str, Any]:
-    """What a file says, as it was given to `content_of`, in one mapping.
+    """Read the bytes of a map's file; the opposite of `content_of`.
+
+    Parameters
+    ----------
+    content : bytes
+        The whole file.
+    edited : bool
+        Whether to accept a file that was changed after it was saved.
+
+    Returns
+    -------
+    dict
+        `kept` and `about` of `content_of` in one mapping.
 
     Raises
     ------
+    Edited
+        The file was changed after it was saved, and `edited` is false.
     ValueError
-        In one line: not JSON, no map, of a later version, edited, or of unknown or missing keys.
-        With `edited`, an edit is no error.
+        The file is no JSON or no map, comes from a later version, or has unknown or missing keys.
     """
     found = json.loads(content.decode(), object_pairs_hook=_once, parse_constant=_no_number)
     if not isinstance(found, dict) or "calibkit_map" not in found:
@@ -72,21 +105,22 @@ def read(content: bytes, edited: bool = False) -> dict[str, Any]:
     else:
         body, mark, seal = content.rpartition(_SEAL)
         if not edited and not mark:
-            raise Edited("has lost its seal")
+            raise Edited("was edited since it was saved: its last line, the seal, is missing")
         if not edited and seal != hashlib.sha256(body).hexdigest().encode() + _END:
             raise Edited("was edited since it was saved: its seal does not fit")
         if unknown := sorted(found.keys() - KNOWN - {"seal"}):
             raise ValueError(f"got unknown keys {', '.join(unknown)[:80]}; update calibkit")
     found.pop("seal", None)
     if missing := [key for key in MAP if key not in found]:
-        raise ValueError(f"no {', '.join(map(repr, missing))}")
+        raise ValueError(f"got no key {', '.join(map(repr, missing))}, expected a whole map")
     own = found.pop(OWN, {}) if version > 1 else {}
     if not isinstance(own, dict) or own.keys() & KNOWN:
-        raise ValueError(f"{OWN}: expected an object of other keys")
+        raise ValueError(f"{OWN}: expected an object without keys that the map itself uses")
     return found | own
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON as a dict; `ValueError` if a key occurs twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("got a key twice")
@@ -94,4 +128,5 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_number(name: str) -> None:
+    """Refuse NaN and Infinity, which are no JSON."""
     raise ValueError(f"got {name}, expected numbers")

@@ -1,32 +1,35 @@
-"""What kind of numbers probabilities are, and what one that is exactly 0 stands for.
+"""How probabilities were rounded, and which small probability an exact 0 stands for.
 
-A 0 has no logarithm. It is seldom a claim that something never happens: two decimals print whatever
-is below 0.005 as 0, seven neighbours vote 0 to 7 times, and half precision has nothing between 0
-and 6e-8. `of` decides from the numbers themselves what they are, and with it what a 0 counts as;
-`log_probs` takes logarithms with that. Everything else in this package asks these two.
+A 0 has no logarithm, and it seldom claims that something never happens. With two decimals, every
+probability below 0.005 is printed as 0. Seven neighbours give a class 0 to 7 votes. Half precision
+has no number between 0 and 6e-8. The function `of` finds out from the numbers how they were
+rounded, and with it what a 0 counts as. The function `log_probs` takes logarithms accordingly. All
+of calibkit uses these two functions.
 
 =============  ===========================================  ======================================
 kind           how it is recognised                         a 0 counts as
 =============  ===========================================  ======================================
 ``decimals``   all are multiples of 0.1, 0.01, …            half a unit of the last decimal
-``votes``      all are multiples of 1/m, also rounded       half a vote
-``steps``      of 1/255, 1/256, 1/127 or 1/128: a byte      half a step
-``float16``    none has more than 11 binary digits          4e-9; from 3e-8 on it were none
-``bfloat16``   none has more than 8                         as of float32
-``float32``    none has more than 24                        the least normal number of the type; but
-                                                            half of the least number that there is,
-                                                            where many rows hold a 0 and nothing
-                                                            comes near underflow (leaves of trees)
-``float64``    else                                         as of float32
-``answers``    nothing but 0, 1 and ties                    the least normal number of the type
+``votes``      all are multiples of 1/m, perhaps rounded    half a vote
+``steps``      multiples of 1/127, 1/128, 1/255 or 1/256    half a step
+               (one byte)
+``float16``    none has more than 11 binary digits          4e-9 (3e-8 would not be rounded to 0)
+``bfloat16``   none has more than 8 binary digits           the same as for float32
+``float32``    none has more than 24 binary digits          the smallest normal number of the type;
+                                                            if many rows hold a 0 and no number is
+                                                            near underflow (leaves of trees), half
+                                                            of the smallest number that occurs
+``float64``    all other numbers                            the same as for float32
+``answers``    only 0, 1 and ties occur                     the smallest normal number of the type
 =============  ===========================================  ======================================
 
-The zeros of a row together count as one of them, since rows sum to 1: of a thousand classes with
-two decimals, all but a few are printed as 0. Of votes they count as two at most, half a vote each.
+All zeros of a row together count as much as one of them, since rows sum to 1: with a thousand
+classes and two decimals, nearly all classes are printed as 0. Zeros of votes count as half a vote
+each, and as one vote together at most.
 
-What a network gives to classes that it excludes is spread over powers of ten, not evenly up to
-where rounding begins. So zeros of binary formats count as an eighth of that place: on simulated
-networks the temperature that is fitted then comes closer to the true one.
+A network spreads the probabilities of classes that it excludes over many powers of ten. So zeros of
+binary formats count as an eighth of the number at which rounding to 0 begins: on simulated
+networks, the fitted temperature then comes closer to the true one.
 """
 
 from dataclasses import dataclass
@@ -39,40 +42,44 @@ from calibkit.grids import Array
 
 
 class Floor(NamedTuple):
-    """What a probability of 0 counts as.
+    """The probability that an exact 0 counts as.
 
-    `each` is a number, or of two columns of which one is 1 minus the other a number for each: more
-    is left beside a 1 that single precision rounded up than beside its 0. `row` is what the zeros
-    of one row count as together, at most.
+    Attributes
+    ----------
+    each : float or tuple of two float
+        What a single 0 counts as. There are two numbers, one for each column, if one of two columns
+        was computed as 1 minus the other: its zeros come from ones that were rounded up.
+    row : float
+        What all zeros of a row together count as, at most.
     """
 
     each: float | tuple[float, float]
     row: float
 
 
-BYTES = (127, 128, 255, 256)  # steps of probabilities out of integers of one byte
-LEAST = 1e-30  # of a probability that a map gives; what is below has this as its logarithm
+BYTES = (127, 128, 255, 256)  # steps of probabilities that come from one-byte integers
+LEAST = 1e-30  # a lower probability from a map gets the logarithm of this number
 
-_DISTINCT = 2000  # different numbers that a rule is looked for in; it is checked on all
-_BELOW = 1 / 8  # of the place where rounding to 0 begins; see above
+_DISTINCT = 2000  # different numbers in which a rule is searched; all numbers must then obey it
+_BELOW = 1 / 8  # share of the number at which rounding to 0 begins (see the module's docstring)
 
 
 @dataclass(frozen=True)
 class Precision:
-    """What probabilities are.
+    """How probabilities were rounded.
 
     Attributes
     ----------
     kind : str
-        One of the table above.
+        A kind in the table of this module's docstring.
     floor : Floor
         What a 0 counts as.
     count : int
-        Of decimals how many, of votes or steps how many make up 1; else 0.
+        The number of decimals, or how many votes or steps make up 1; 0 for other kinds.
     rounding : float
-        How far rounding to decimals or to steps has moved a number at most; 0 where there was none.
+        The largest error by rounding to decimals or steps; 0 for other kinds.
     either : bool
-        Of decimals, whether votes would look the same.
+        Whether decimals could as well be votes.
     """
 
     kind: str
@@ -83,16 +90,16 @@ class Precision:
 
     @property
     def half(self) -> bool:
-        """Whether they have half precision."""
+        """Whether the probabilities have half precision."""
         return self.kind in ("float16", "bfloat16")
 
     @property
     def coarse(self) -> bool:
-        """Whether a 0 may be more than a network's softmax gives what it excludes."""
+        """Whether a 0 may stand for more than the tiny probability of an excluded class."""
         return self.kind in ("decimals", "votes", "steps") or self.half
 
     def off_by(self, k: int) -> float:
-        """How far rows of `k` classes may be from a sum of 1, by rounding.
+        """How far from 1 rounding may move the sum of a row of `k` classes.
 
         >>> round(of(np.array([[0.93, 0.06, 0.02]])).off_by(3), 4)
         0.015
@@ -103,7 +110,7 @@ class Precision:
 
     @property
     def words(self) -> str:
-        """What they have or are, as in "The probs have 2 decimals".
+        """The kind in words that continue "The probs …", such as "have 2 decimals".
 
         >>> of(np.array([[0.93, 0.07], [1.0, 0.0]])).words
         'have 2 decimals'
@@ -121,7 +128,7 @@ class Precision:
 
     @property
     def sentence(self) -> str:
-        """What was decided.
+        """A sentence on the kind and on what a 0 counts as.
 
         >>> of(np.array([[2, 1, 0], [1, 1, 1]] * 20) / 3).sentence
         'The probabilities are votes of 3; a 0 counts as 0.17, half a vote.'
@@ -138,19 +145,20 @@ class Precision:
 
 
 def of(*probs: Array, dtype: Any = None) -> Precision:
-    """What kind of numbers probabilities are, and what a 0 among them counts as.
+    """Find out how probabilities were rounded, and what a 0 among them counts as.
 
     Parameters
     ----------
     *probs : arrays of floats, shape (n, k) or (n,)
-        Probabilities of one source, such as a validation and a test set.
+        Probabilities from one source, such as those of a validation and of a test set.
     dtype : optional
-        The type that they had, if it was "float16" or "bfloat16" and no longer is.
+        The type that the probabilities once had, if this was "float16" or "bfloat16" and the
+        arrays now have another type.
 
     Returns
     -------
     Precision
-        What they are.
+        The kind of rounding, and what a 0 counts as.
 
     Examples
     --------
@@ -183,12 +191,12 @@ def of(*probs: Array, dtype: Any = None) -> Precision:
         return Precision(kind, Floor(half, 2 * half if kind == "votes" else half), votes, moved)
     if digits:
         half, sums = 0.5 * 10.0**-digits, digits <= 3 and grids.sum_to_one(few, digits)
-        if sums and k > 2:  # rounded rows of three numbers would not
+        if sums and k > 2:  # rounded rows of three or more numbers seldom sum to exactly 1
             return Precision("votes", Floor(half, 2 * half), 10**digits)
         return Precision("decimals", _floor(half), digits, half, either=sums and digits <= 2)
     floor = _of_format(binary, arrays, values, least)
     if complement is not None:
-        left = grids.ROUNDING[binary] / 2 * _BELOW  # beside a 1 that was rounded up
+        left = grids.ROUNDING[binary] / 2 * _BELOW  # what 1 minus a rounded-up 1 has lost
         both = [floor.row, floor.row]
         both[complement] = left
         floor = Floor((both[0], both[1]), max(both))
@@ -196,18 +204,19 @@ def of(*probs: Array, dtype: Any = None) -> Precision:
 
 
 def log_probs(probs: Array, floor: Floor | float | None = None) -> Array:
-    """Logarithms of probabilities, finite even for 0.
+    """Return the logarithms of probabilities, with a finite number for 0.
 
-    A row with zeros is divided by its sum when these are filled, which changes no difference of
-    logarithms. All other rows stay, to the last bit.
+    Zeros are replaced by what they count as, and their row is then divided by its sum. This keeps
+    the differences between the other logarithms of the row. Rows without zeros stay exactly as they
+    are.
 
     Parameters
     ----------
     probs : array of floats, shape (n, k) or (n,)
         Probabilities.
     floor : Floor or float, optional
-        Also as a map keeps it: a list of its two parts or, before version 0.2, a number that the
-        zeros of a row share. None or 0: the least normal number of the type.
+        What a 0 counts as: a Floor, or what `as_floor` accepts. None or 0: the smallest normal
+        number of the type.
 
     Returns
     -------
@@ -241,17 +250,18 @@ def log_probs(probs: Array, floor: Floor | float | None = None) -> Array:
 
 
 def as_floor(kept: Any) -> Floor | None:
-    """Return the floor that a saved map keeps.
+    """Turn the floor in the file of a map into a Floor.
 
     Parameters
     ----------
     kept : None, float, list of two or Floor
-        A number is what the zeros of a row share, as in maps of version 0.1.
+        A list has the two parts of a Floor. A number, as in maps of version 0.1, is what the zeros
+        of a row count as together.
 
     Returns
     -------
     Floor or None
-        None if nothing or 0 was kept, as by a map fitted to logits.
+        None for None and 0, which a map fitted to logits has.
 
     Examples
     --------
@@ -267,7 +277,7 @@ def as_floor(kept: Any) -> Floor | None:
 
 
 def log_of_map(probs: Array) -> Array:
-    """Logarithms of the probabilities that a map gives.
+    """Return the logarithms of the probabilities that a map gives.
 
     Parameters
     ----------
@@ -288,23 +298,25 @@ def log_of_map(probs: Array) -> Array:
 
 
 def _wide(array: Array) -> Array:
+    """An array in float32 if it was in float16, otherwise unchanged."""
     array = np.asarray(array)
     return array.astype(np.float32) if array.dtype == np.float16 else array
 
 
 def _tiny(binary: str) -> float:
+    """The smallest normal number of float64, or of float32 for all shorter formats."""
     return float(np.finfo(np.float64 if binary == "float64" else np.float32).tiny)
 
 
 def _floor(value: float) -> Floor:
-    """Of zeros that share a number."""
+    """The Floor of which one number is both parts."""
     return Floor(value, value)
 
 
 def _of_format(binary: str, arrays: list[Array], values: Array, least: float) -> Floor:
-    """What a 0 counts as in a binary format."""
+    """What a 0 counts as in a binary format; `least` is the smallest number above 0."""
     if binary == "float16":
-        # Some processors have nothing below the least normal number, 6e-5.
+        # Some processors replace every number below the smallest normal one, 6e-5, by 0.
         normal = 2.0**-14
         flushed = least >= normal and ((values > normal) & (values < 16 * normal)).sum() >= 50
         return _floor(min((normal if flushed else 2.0**-25) * _BELOW, least))

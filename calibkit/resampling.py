@@ -1,8 +1,7 @@
-"""Which samples a resample holds: rows drawn one by one, or whole clusters of rows.
+"""Draw the samples of a bootstrap resample: single rows, or whole clusters of rows.
 
-Rows that come from the same patient, film or document say less than as many from different ones.
-Where there are such groups, they are drawn in place of rows, each with all of its rows, and how
-much the rows count stays with them.
+Rows that come from the same patient, film or document carry less information than independent rows.
+If rows have such groups, whole groups are drawn in place of rows. A row keeps its weight.
 """
 
 from collections.abc import Iterator
@@ -20,9 +19,9 @@ def as_groups(groups: ArrayLike, n: int, name: str = "groups") -> Array:
     groups : array (n,)
         Names or numbers.
     n : int
-        Samples.
+        Number of samples.
     name : str
-        What to call them in errors.
+        What errors call the array.
 
     Returns
     -------
@@ -31,7 +30,7 @@ def as_groups(groups: ArrayLike, n: int, name: str = "groups") -> Array:
     Raises
     ------
     ValueError
-        If there is not one for each sample.
+        There is not one group for each sample.
 
     Examples
     --------
@@ -47,29 +46,30 @@ def as_groups(groups: ArrayLike, n: int, name: str = "groups") -> Array:
 def draws(
     m: int, n: int, seed: int = 0, sample_weight: Weights = None, groups: "ArrayLike | None" = None
 ) -> Iterator[Array]:
-    """Return the rows of `n` resamples of `m` samples, drawn with replacement, one after another.
+    """Draw `n` resamples of `m` samples with replacement.
 
     Parameters
     ----------
     m, n : int
-        Samples, and resamples.
+        Number of samples, and of resamples.
     seed : int
-        Same seed, same resamples.
+        The same seed gives the same resamples.
     sample_weight : array (m,), optional
-        Samples of weight 0 are as good as not there. The others are drawn with equal chances, and
-        count as much as before.
+        Samples of weight 0 are never drawn. All others are drawn with equal chances.
     groups : array (m,), optional
-        Names or numbers. As many groups as there are, are then drawn, each with all of its samples:
-        a resample may have more or fewer rows.
+        Names or numbers. Whole groups are drawn, as many as there are, so that a resample may have
+        more or fewer than m rows.
 
     Returns
     -------
     iterator of arrays of int
+        The rows of each resample.
 
     Raises
     ------
     ValueError
-        Of arrays of another length, of weights as `as_counts`, and of a single group.
+        An array has another length, a weight is invalid (see `as_counts`), or there is only one
+        group.
 
     Examples
     --------
@@ -99,19 +99,20 @@ def _drawn(
 
 
 def as_counts(weights: ArrayLike, n: int, name: str = "sample_weight") -> Array:
-    """Return weights (n,) as numbers of rows: whole ones as they are, others with a mean of 1.
+    """Scale weights so that they count rows.
 
-    A weight of 2 is a row that is there twice. Weights that are no such counts say only how much a
-    row matters beside another one; scaled so, all together count as many rows as there are.
+    Whole numbers are taken for counts and stay: a weight of 2 is a row that occurs twice. Other
+    weights only compare rows with each other. They are scaled to a mean of 1, so that together they
+    count as many rows as there are.
 
     Parameters
     ----------
     weights : array (n,)
-        Finite numbers from 0, not all 0.
+        Finite numbers of at least 0, not all 0.
     n : int
-        Samples.
+        Number of samples.
     name : str
-        What to call them in errors.
+        What errors call the array.
 
     Returns
     -------
@@ -120,7 +121,7 @@ def as_counts(weights: ArrayLike, n: int, name: str = "sample_weight") -> Array:
     Raises
     ------
     ValueError
-        As `arrays.as_weights`.
+        The shape is wrong, or a weight is negative, infinite or NaN, or all are 0.
 
     Examples
     --------
@@ -136,23 +137,24 @@ def as_counts(weights: ArrayLike, n: int, name: str = "sample_weight") -> Array:
 def effective_size(
     weights: "Array | None" = None, groups: "Array | None" = None, residual: "Array | None" = None
 ) -> float:
-    r"""How many independent samples of equal weight these are worth, to the noise of a mean.
+    r"""Return how many independent samples of equal weight would give a mean the same noise.
 
     .. math:: \frac{(\sum_i w_i)^2}{\sum_i w_i^2} \qquad\text{or}\qquad
               \frac{\sum_i w_i \sum_i w_i r_i^2}{\sum_g (\sum_{i \in g} w_i r_i)^2}
 
-    The first is due to Kish (1965). The second is for groups g whose samples may be alike, with r
-    the distance of what is averaged from its weighted mean: the variance of the mean if all samples
-    were independent and equal, divided by its variance over groups. At most the sum of the weights.
+    The first formula is due to Kish (1965). The second holds for groups g of samples that depend on
+    each other; r is the distance of an averaged value from the weighted mean. It divides the
+    variance that the mean would have for independent samples of equal weight by its variance over
+    groups. The result is at most the sum of the weights.
 
     Parameters
     ----------
     weights : array (n,), optional
-        As from `as_counts`; by default all 1.
+        Weights from `as_counts`; by default all are 1.
     groups : array (n,) of int, optional
-        As from `as_groups`.
+        Groups from `as_groups`.
     residual : array (n,), optional
-        What is averaged; needed with groups, or without weights.
+        The values that are averaged. They are needed with groups, or without weights.
 
     Returns
     -------

@@ -17,13 +17,14 @@ class Entry(NamedTuple):
 
     Attributes
     ----------
-    label, color, marker : on pages and in figures
-    objective : a function of `calibkit.losses`, or of `training.objectives` of the
-        companion; empty: of its own name
-    options : coefficients of the objective
-    update : of the weights, "sgd" or "sam"
-    averaging : of the weights, "none" or "swa"
-    revision : raised when what it computes changes: older records then belong to another run
+    label, color, marker : name on pages, and colour and marker in figures
+    objective : name of the loss, a function of `calibkit.losses` or of `training.objectives` of the
+        companion; "" if the function has the name of the method
+    options : coefficients of the loss that may be set
+    update : how weights are updated, "sgd" or "sam"
+    averaging : how weights are averaged, "none" or "swa"
+    revision : number that rises when the loss computes something else; older records then do not
+        count for the method
     """
 
     label: str
@@ -41,10 +42,10 @@ class Metric(NamedTuple):
 
     Attributes
     ----------
-    label : on pages and in figures
-    scale : factor as the papers print it
-    higher : whether higher is better; None: neither
-    meaning : what it is, for readers who meet it in a table; "" of what only claims ask for
+    label : name on pages and in figures
+    scale : factor by which the papers multiply it: 1, 100 or 1000
+    higher : whether higher is better; None if neither direction is
+    meaning : a sentence for readers who meet the metric in a table; "" if no table shows it
     """
 
     label: str
@@ -57,19 +58,19 @@ _TABLE = tomllib.loads(Path(__file__).with_name("terms.toml").read_text(encoding
 METHODS = {name: Entry(**row) for name, row in _TABLE["methods"].items()}  # in order of figures
 METRICS = {name: Metric(**row) for name, row in _TABLE["metrics"].items()}
 DATASETS: dict[str, str] = _TABLE["datasets"]  # what pages call them
-COLORS: dict[str, str] = _TABLE["colors"]  # of what is no method
+COLORS: dict[str, str] = _TABLE["colors"]  # colours of things other than methods
 _SUFFIXES = {"sam": "SAM", "swa": "SWA", "ts": "TS"}
-_FEW = 20  # names that an error still lists
+_FEW = 20  # an error lists all valid names if they are this many or fewer
 _GREEK = {"alpha": "α", "beta": "β", "gamma": "γ", "epsilon": "ε"}
-UNITS = {100: "\u00a0%", 1000: "\u00a0‰", 1: ""}  # by the factor of a metric
+UNITS = {100: "\u00a0%", 1000: "\u00a0‰", 1: ""}  # unit by the scale of a metric
 
 
 def choose(kind: str, name: str, valid: Collection[str], listing: str = "") -> None:
-    """Refuse an unknown name in one line with the valid names, or the nearest three of many.
+    """Raise an error of one line for an unknown name, with the valid names or the nearest three.
 
     Parameters
     ----------
-    kind : what the name is of, such as "method"
+    kind : what the name stands for, such as "method"
     name : the name to check
     valid : the names that exist
     listing : a command that prints all of them, for an error that shows only three
@@ -105,7 +106,7 @@ def choose(kind: str, name: str, valid: Collection[str], listing: str = "") -> N
 
 @contextmanager
 def extras() -> Iterator[None]:
-    """For imports that not every install has: the error names the extra that brings the module."""
+    """Within this context, the error for a missing module names the extra that installs it."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -115,7 +116,7 @@ def extras() -> Iterator[None]:
 
 
 def label(method: str) -> str:
-    """What a method is called, with its options in brackets and its flat-minima axes.
+    """The name of a method for readers, with its options in brackets and its additions (SAM, SWA).
 
     >>> label("bsce_gra+sam+swa"), label("erm+swa+sam"), label("ts")
     ('BSCE-GRA + SAM + SWA', 'FMFP', 'Temperature scaling')
@@ -135,7 +136,7 @@ def label(method: str) -> str:
 
 
 def inside(label: str) -> str:
-    """A label inside a sentence: a word begins in lower case, an abbreviation or a name does not.
+    """A label inside a sentence: in lower case, unless it begins with an abbreviation or a name.
 
     >>> [inside(label) for label in ("Plain training", "AUROC", "L1 norm", "E-AURC", "Brier loss")]
     ['plain training', 'AUROC', 'L1 norm', 'E-AURC', 'Brier loss']
@@ -145,7 +146,9 @@ def inside(label: str) -> str:
 
 
 def parts(method: str) -> tuple[str, str, list[str]]:
-    """A method's name, its options in brackets, and the axes that have no name of their own.
+    """Split a method into its base, its options in brackets, and its additions (sam, swa, ts).
+
+    Plain training with SAM, SWA or both (FMFP) has a name of its own, which is then the base.
 
     >>> parts("focal(gamma=5)+sam"), parts("erm+sam+swa"), parts("ts")
     (('focal', '(gamma=5)', ['sam']), ('fmfp', '', []), ('erm', '', ['ts']))
@@ -162,7 +165,7 @@ def parts(method: str) -> tuple[str, str, list[str]]:
 
 
 def metric_label(metric: str, unit: bool = True) -> tuple[str, int, bool | None]:
-    """Label, factor and direction of a metric; unknown names are allowed."""
+    """Label, scale and direction (higher is better?) of a metric; unknown names are allowed."""
     usual = Metric(metric.replace("_", " "), 1)
     label, scale, higher, _ = METRICS.get(metric, usual)
     if metric.startswith("risk_at_coverage_"):

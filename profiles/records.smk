@@ -1,10 +1,11 @@
 # Runs without pages, for machines that share no disk: the record of a run is one archive, which
 # Snakemake stores where the profile says (S3, Google Cloud, Azure; or here, without a profile).
 #   snakemake -s profiles/records.smk --workflow-profile profiles/kubernetes --config edition=cifar10
-from calibkit_companion.experiments.plan import EDITIONS, choose, runs
+from calibkit import terms
+from calibkit_companion.experiments.plan import EDITIONS, runs
 
 EDITION = config.get("edition", "cifar10")
-choose("edition", EDITION, EDITIONS)
+terms.choose("edition", EDITION, EDITIONS)
 NAMES = [run.name for run in runs(config.get("paper", "book"), EDITION)]
 
 localrules: all

@@ -14,7 +14,15 @@ TRAINED |= dict.fromkeys(("device", "torch", "numpy", "python", "calibkit", "com
 
 
 def write(
-    run, right=0.7, separation=1.0, sharpness=3.0, n=400, k=10, shifts=("fog", "noise"), **changed
+    run,
+    right=0.7,
+    separation=1.0,
+    sharpness=3.0,
+    n=400,
+    k=10,
+    shifts=("fog", "noise"),
+    device="some",
+    **changed,
 ):
     """Save a record of a run; more `separation` is a higher AUROC, more `sharpness` confidence.
 
@@ -49,7 +57,8 @@ def write(
         shifted.append(
             {"shift": kind, "severity": severity} | metrics.summary(harder, labels) | scaled
         )
-    return folders.save(run, "done", history, arrays, TRAINED, shifted=shifted)
+    trained = TRAINED | {"device": device}
+    return folders.save(run, "done", history, arrays, trained, shifted=shifted)
 
 
 @cache

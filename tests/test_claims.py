@@ -522,7 +522,7 @@ def test_an_outcome_turns_with_the_records():
     found = judged("fmfp-c16", **free)
     assert (found.outcome, found.seeds, found.setting) == ("holds", 2, "shared")
     assert found.estimate > 0.1
-    assert found.comparison == "AUROC by log-odds, FMFP minus Plain training"
+    assert found.comparison == "AUROC by log-odds: FMFP minus plain training"
     write("erm", separation=3.0)
     write("fmfp", separation=0.5)
     assert judged("fmfp-c16", **free).outcome == "reversed"
@@ -689,7 +689,7 @@ def test_a_method_that_does_not_learn_is_marked():
     assert (found.outcome, found.everything, found.without) == ("unclear", "holds", "unclear")
     ((method, why, sure, comparison, measured, alone),) = found.marked
     assert (method, why, sure, alone) == ("FMFP", preconditions.UNFIT, True, "holds")
-    assert comparison == "AUROC by log-odds, FMFP minus Plain training"
+    assert comparison == "AUROC by log-odds: FMFP minus plain training"
     assert measured == found.measured
     said = "Judged with every method, the claim holds. Judged without FMFP, it is unclear."
     assert said in found.precondition

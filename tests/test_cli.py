@@ -1,5 +1,6 @@
 """The command line trains, lists, and refuses in one line."""
 
+import io
 import os
 import re
 import shutil
@@ -165,6 +166,15 @@ def test_folders_are_deleted_by_name_whatever_they_hold(capsys):
     unreadable = folders.runs_root() / "of-no-plan-s0-00000000"
     unreadable.mkdir()
     assert cli.main(["delete", unreadable.name, "--yes"]) == 0
+    assert names_of_folders() == {run.name}
+
+
+def test_nothing_is_deleted_where_nobody_can_answer(capsys, monkeypatch):
+    (run,) = plan.Selection("smoke", seeds=1).runs(["erm"])
+    records.write(run)
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    assert cli.main(["delete", run.name]) == 2
+    assert "delete: nobody answers; add --yes" in capsys.readouterr().err
     assert names_of_folders() == {run.name}
 
 

@@ -85,7 +85,7 @@ def test_labels_that_contradict_each_other_are_an_error(tmp_path):
 def test_without_names_the_order_is_trusted_and_said(tmp_path):
     plain = [frame(x).drop(columns="plate") for x in (ONE, TWO)]
     found = compared(tmp_path, *plain)
-    assert found["matched_by"] is None and "which is trusted" in found["notes"][0]
+    assert found["matched_by"] is None and "paired by their order" in found["notes"][0]
     assert difference(found) == pytest.approx(accuracies())
     counted = [x.assign(row=range(1, N + 1)) for x in plain]
     found = compared(tmp_path, *counted)
@@ -313,7 +313,7 @@ def test_clusters_of_copies_cost_as_much_as_they_are_worth(tmp_path):
         found = compared(tmp_path, *some, cluster=cluster)
         its = found["pairs"][0]["difference"]["accuracy"]
         widths.append(its["high"] - its["low"])
-    assert "taken for copies" in " ".join(found["notes"])  # without being told
+    assert "count as copies" in " ".join(found["notes"])  # without being told
     assert widths[1:] == pytest.approx(widths[:1] * 2, rel=0.15)
     answers = [stats.Answers(x.max(1)[copies], (x.argmax(1) == LABELS)[copies]) for x in (ONE, TWO)]
     naive = stats.compare(*answers, None, ["accuracy"])["accuracy"]
@@ -379,7 +379,7 @@ def test_a_report_matches_a_second_model_too(tmp_path, capsys):
     frame(TWO).drop(columns="plate").to_csv(files[1], index=False)
     assert cli.main([*call, "--quiet"]) == 0
     found = json.loads((tmp_path / "report.json").read_text())
-    assert any("which is trusted" in x for x in found["notes"])
+    assert any("paired by their order" in x for x in found["notes"])
 
 
 # --- one model over time ---

@@ -1138,7 +1138,7 @@ def test_a_faulty_packed_file_is_named(tmp_path, monkeypatch, fault):
         index = json.loads(files[-1].read_text())
         index["sha256"]["train"] = index["sha256"]["test"]
         files[-1].write_text(json.dumps(index))
-    named = "cifar10.json: the images of part train" if fault == "other" else f"000.webp: {fault}"
+    named = "cifar10.json: the train images differ" if fault == "other" else f"000.webp: {fault}"
     with pytest.raises(ValueError, match=named):
         pack.unpack(files[-1])
     assert not (tmp_path / "there/decoded/cifar10").exists()

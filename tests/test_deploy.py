@@ -409,6 +409,8 @@ def test_report_as_json_quiet_and_with_conditions(folder, capsys):
     assert "metrics.accuracy.estimate is 0." in capsys.readouterr().err
     assert cli.main([*call, "exces_ece>0.05"]) == 2
     assert "did you mean excess_ece" in capsys.readouterr().err
+    assert cli.main(["compare", "p.npz", "p.npz", "--fail-if", "ece>0"]) == 2  # in compare.json
+    assert capsys.readouterr().err.endswith("; the JSON file beside the page has them\n")
     with pytest.raises(SystemExit, match="2"):
         cli.main([*call, "ece"])
     assert "expected a condition such as" in capsys.readouterr().err
@@ -600,11 +602,11 @@ def test_sets_are_a_card_of_the_report_for_more_than_two_classes():
     (card,) = [a for a in text.verdict(numbers) if a["title"].startswith("Sets of answers")]
     assert f"{numbers.conformal.lac['after']['size']:.2f} classes" in card["text"]
     assert "temperature scaling makes adaptive sets larger" in card["title"]
-    assert "Below 1, some sets are empty" not in card["text"]
+    assert "some sets are empty" not in card["text"]
     rng, labels = np.random.default_rng(0), np.arange(600) % 4
     sure = {"logits": 8 * np.eye(4)[labels] + rng.normal(size=(600, 4)), "labels": labels}
     cards = text.verdict(assessment.assess(predictions.from_arrays(sure)))
-    assert any("Below 1, some sets are empty" in card["text"] for card in cards)
+    assert any("because some sets are empty" in card["text"] for card in cards)
     two = predictions.from_arrays(dict(zip(("logits", "labels"), arrays(600, 2), strict=True)))
     assert conformal.sets(two) is None
     few = predictions.from_arrays(dict(zip(("logits", "labels"), arrays(50, 4), strict=True)))

@@ -282,6 +282,15 @@ def test_a_finding_says_where_its_intervals_are_over_runs_alone():
         assert ("over runs alone" in text._repr_markdown_()) == said
 
 
+def test_a_finding_counts_the_test_samples_that_its_intervals_cover():
+    draws, number = {seed: np.linspace(-0.01, 0.01, 20) for seed in (0, 1)}, Number("auroc")
+    for its, said in (({}, False), (draws, True)):
+        series = Series({0: 0.1, 1: 0.2}, its, n=10_000)
+        row = results.row(series, Operand("sam", number), Operand("erm", number))
+        text = page.finding("It raises the AUROC.", (row, "higher"))._repr_markdown_()
+        assert ("10,000 test samples" in text) == said
+
+
 def test_a_finding_on_networks_of_others_has_their_range_and_calls_them_no_seeds():
     both = results.Networks({"a": 0.01, "b": 0.03}, n=10_000)
     scaled = Operand("erm", Number("auroc", "ts_nll"), "by others")

@@ -12,6 +12,7 @@ import pytest
 
 from benchmarks import gpu_queue
 from calibkit_companion.experiments import looks, plan
+from calibkit_companion.experiments.method import parse
 from calibkit_companion.records import folders
 from calibkit_companion.training import loop
 
@@ -26,11 +27,11 @@ def options(folder, **changes):
 def test_rows_are_runs_in_their_order_with_the_numbers_of_seeds_that_are_planned():
     runs = gpu_queue.wanted()
     assert len({run.name for run in runs}) == len(runs)
-    first = plan.setting("released", "cifar10-long").runs(["erm"])
+    first = plan.setting("released", "cifar10-long").runs([parse("erm")])
     assert [run.name for run in runs[:7]] == [run.name for run in first] and len(first) == 7
     for setting, seeds in (("cifar10-long", 7), ("cifar10-augmented", 6), ("cifar10-bsce", 6)):
         place = plan.setting("released", setting)
-        own = set(place.runs(place.methods or list(plan.METHODS))) & set(runs)
+        own = set(place.runs(place.methods or map(parse, plan.METHODS))) & set(runs)
         assert set(Counter(run.method for run in own).values()) == {seeds}
         for run in own:
             assert looks.seeds(setting, run.method)[-1] == seeds
@@ -43,16 +44,18 @@ def test_rows_are_runs_in_their_order_with_the_numbers_of_seeds_that_are_planned
 
 def test_work_counts_passes():
     protocol = plan.setting("released", "cifar10-long").protocol
-    run = plan.Run("cifar10", "resnet18_w32_s2", "erm", 0, protocol)
+    run = plan.Run("cifar10", "resnet18_w32_s2", parse("erm"), 0, protocol)
     assert gpu_queue.work_of(run) == 60 * 45_000
-    assert gpu_queue.work_of(replace(run, method="fmfp")) == 2 * 60 * 45_000
+    assert gpu_queue.work_of(replace(run, recipe=parse("fmfp"))) == 2 * 60 * 45_000
     # CS-KD goes forward twice and back once: 4 of the 3 units of a pass.
-    assert gpu_queue.work_of(replace(run, method="cs_kd")) == pytest.approx(60 * 45_000 * 4 / 3)
+    assert gpu_queue.work_of(replace(run, recipe=parse("cs_kd"))) == pytest.approx(
+        60 * 45_000 * 4 / 3
+    )
 
 
 def smoke(seed: int) -> plan.Run:
     protocol = replace(plan.EDITIONS["smoke"].protocols[""], epochs=1, snapshots=())
-    return plan.Run("gaussians", "mlp", "erm", seed, protocol)
+    return plan.Run("gaussians", "mlp", parse("erm"), seed, protocol)
 
 
 @pytest.fixture

@@ -180,7 +180,8 @@ def test_checkpoint_with_one_altered_weight_is_not_used(tmp_path, monkeypatch):
     torch.load(io.BytesIO(content[32:]), weights_only=True)
     checkpoint.write_bytes(content)
     again = train(wanted, tmp_path / "b", log=lines.append)
-    assert "checkpoint not used (it is damaged)" in lines[0] and same_bytes(whole.path, again.path)
+    assert "checkpoint not used (the file is damaged)" in lines[0]
+    assert same_bytes(whole.path, again.path)
 
 
 def test_checkpoint_that_cannot_be_written_stops_nothing(tmp_path, monkeypatch):

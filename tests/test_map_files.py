@@ -76,7 +76,7 @@ def test_an_edit_is_named_and_can_be_accepted(fitted):
     again = posthoc.load(fitted)
     assert again.about_ == kept.about_ and kept.about_ != before.about_
     without = re.sub(r',\n "seal": ".*"', "", text)
-    refused(fitted, without.encode(), "has lost its seal")
+    refused(fitted, without.encode(), "the seal, is missing")
 
 
 def test_every_key_of_the_command_is_known(fitted):
@@ -102,14 +102,14 @@ def sealed(changes, without=()):
     ("changes", "without", "message"),
     [
         ({"colour": "red"}, (), "unknown keys colour"),
-        ({}, ("classes",), "no 'classes'"),
-        ({}, ("fitted",), "no 'fitted'"),
+        ({}, ("classes",), "got no key 'classes'"),
+        ({}, ("fitted",), "got no key 'fitted'"),
         ({"fitted": {"scale": [1, 1]}}, (), "no 'bias'"),
         ({"fitted": {"scale": [1, 1], "bias": [0, 0], "x": 1}}, (), "x: expected the keys"),
         ({"map": "fixed", "fitted": {"temperature": 2}, "options": 2}, (), "mapping"),
         (MATRIX | {"options": {}}, (), "l2: expected the keys that calibkit saves"),
         (MATRIX | {"options": {"l1": 1}}, (), "unexpected keyword"),
-        ({"about": {"classes": 3}}, (), "about: expected an object of other keys"),
+        ({"about": {"classes": 3}}, (), "about: expected an object without keys"),
         ({"about": [1]}, (), "about: expected an object"),
         ({"calibkit_map": True}, (), "calibkit_map: got 'True', expected 1 or 2"),
         ({"calibkit_map": 2.0}, (), "calibkit_map: got '2.0'"),

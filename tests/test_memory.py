@@ -117,7 +117,7 @@ def test_the_header_of_each_array_is_read_first(tmp_path, little, monkeypatch):
     np.savez_compressed(file, logits=np.zeros((10**6, 2)), labels=np.zeros(10**6, int))
     assert file.stat().st_size < 50_000
     monkeypatch.setattr(np.lib.npyio.NpzFile, "__getitem__", lambda *_: pytest.fail("unpacked"))
-    refused(file, "'logits' takes 16.0 MB of memory, and 2.0 MB are the most for a file here")
+    refused(file, "'logits' takes 16.0 MB of memory, and a file may take at most 2.0 MB")
 
 
 @pytest.mark.parametrize("shape", [(10**12, 10), (101, 2)])
@@ -128,11 +128,11 @@ def test_a_header_that_promises_more_than_there_is(shape, tmp_path):
     whole = header.getvalue() + LOGITS.tobytes()
     (tmp_path / "p.npy").write_bytes(whole)
     np.save(tmp_path / "labels.npy", LABELS)
-    refused(tmp_path / "p.npy", "ends early: 1,600 bytes of an array of")
+    refused(tmp_path / "p.npy", "ends early, with 1,600 bytes of an array of")
     with zipfile.ZipFile(tmp_path / "p.npz", "w") as archive:
         archive.writestr("logits.npy", whole)
         archive.writestr("labels.npy", whole)
-    refused(tmp_path / "p.npz", "ends early: 1,600 bytes of an array of")
+    refused(tmp_path / "p.npz", "ends early, with 1,600 bytes of an array of")
 
 
 def test_a_single_array_larger_than_the_memory(tmp_path, little):
@@ -182,7 +182,7 @@ def test_texts_of_any_kind_and_encoding_are_counted(values, kind, options, tmp_p
         pa.table({"t": pa.array(values, kind)}), file, compression="zstd", **options
     )
     assert file.stat().st_size < 20_000
-    refused(file, "MB of memory, and 1.0 MB are the most for a file here")
+    refused(file, "MB of memory, and a file may take at most 1.0 MB")
 
 
 def test_texts_that_fit_are_no_reason_to_refuse(tmp_path, little):

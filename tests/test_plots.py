@@ -388,7 +388,7 @@ def _distance(a: str, b: str) -> float:
 @pytest.mark.parametrize("paper", plan.PAPERS)
 def test_methods_of_a_paper_can_be_told_apart(paper):
     for a, b in itertools.combinations(plan.PAPERS[paper].rows[0].methods, 2):
-        one, other = plots.look(a), plots.look(b)
+        one, other = plots.look(a.name), plots.look(b.name)
         apart = _distance(one["color"], other["color"]) > 15
         assert apart or one["linestyle"] != other["linestyle"], (a, b)
         assert apart or one["marker"] != other["marker"], (a, b)

@@ -287,7 +287,7 @@ def test_a_second_model_is_compared_by_the_positive_class(tmp_path):
     ap = sk.average_precision_score(Y, P) - sk.average_precision_score(Y, worse)
     assert pair["difference"]["aupr_success"].estimate == pytest.approx(ap)
     answer = text.verdict(numbers)[-1]
-    assert re.search("better on .*ROC AUC, average precision", answer["text"])
+    assert re.search("better in .*ROC AUC, average precision", answer["text"])
     assert "accuracy" not in answer["text"]
     table = text.tables(numbers)["comparison"]
     assert table.index.tolist()[:4] == [
@@ -364,7 +364,7 @@ def test_weights_undo_the_sampling_of_negatives():
     numbers = assessment.assess(found)
     assert numbers.samples == kept.sum()
     worth = round(weights.sum() ** 2 / (weights**2).sum())
-    assert any(f"are worth {worth:,} equal ones" in note for note in numbers.notes)
+    assert any(f"are worth {worth:,} rows of equal weight" in note for note in numbers.notes)
     positive = numbers.positive
     base = np.average(y[kept], weights=weights)
     assert positive.base_rate.estimate == pytest.approx(base, abs=1e-12)

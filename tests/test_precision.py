@@ -377,5 +377,5 @@ def test_pairs_that_are_sure_and_wrong_are_finite():
     confidence[:50] = 1
     correct = np.r_[np.zeros(5, bool), np.ones(495, bool)]
     data = predictions.from_arrays({"confidence": confidence, "correct": correct})
-    np.testing.assert_allclose(data.samples["nll"][:5], -np.log(0.005 / 1.005))
-    np.testing.assert_array_equal(data.samples["nll"][50:], -np.log(confidence[50:]))
+    np.testing.assert_allclose(data.test.outcomes.nll[:5], -np.log(0.005 / 1.005))
+    np.testing.assert_array_equal(data.test.outcomes.nll[50:], -np.log(confidence[50:]))

@@ -183,7 +183,7 @@ def test_samples_without_label_are_left_out_with_all_that_is_theirs():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"labels": LABELS + 1}, "labels: got values from 1 to 3, expected them counted from 0"),
+        ({"labels": LABELS + 1}, "labels: got values from 1 to 3, expected 0 to 2: subtract 1"),
         ({"labels": LABELS * 5}, "expected classes 0 to 2"),
         ({"labels": LABELS - 3}, "expected classes 0 to 2"),
         ({"labels": LABELS[:-1]}, "labels: got shape (19,), expected (20,)"),
@@ -443,7 +443,7 @@ def test_an_archive_larger_than_the_memory_is_not_opened(tmp_path, monkeypatch):
     np.savez_compressed(path, logits=np.zeros((1000, 1000)), labels=np.zeros(1000, int))
     assert path.stat().st_size < 20_000
     monkeypatch.setattr(memory, "memory", lambda: 1_000_000)
-    refused(path, "'logits' takes 8.0 MB of memory, and 0.5 MB are the most for a file here")
+    refused(path, "'logits' takes 8.0 MB of memory, and a file may take at most 0.5 MB")
 
 
 @pytest.mark.parametrize("name", ["preds.npz", "preds.npy", "preds.csv"])
@@ -583,7 +583,7 @@ def test_questions_with_fewer_choices_or_several_answers(tmp_path):
     assert found.labels.tolist() == [1, 0]
     assert softmax(found.logits)[1, 2] == 0
     words = " ".join(found.notes)
-    assert "2 to 3 choices" in words and "2 questions without one right choice" in words
+    assert "2 to 3 choices" in words and "2 questions do not have exactly one right choice" in words
     assert "Only the filter 'none' was read, of 2" in words
 
 
@@ -659,8 +659,8 @@ def test_confidences_under_other_names(tmp_path, text, confidence, correct):
         ("confidence,correct\n-0.9,1\n-0.5,0\n", "name them logprob"),
         ("confidence,correct\nhigh,1\nlow,0\n", "confidence: got 'high', expected numbers"),
         ("logprob,correct\n0.9,1\n", "logprob: got 0.9, expected logarithms"),
-        ("label,y_prob\nup,0.3\ndown,0.7\n", "which of them is it the probability of"),
-        ("label,prob_a\na,0.3\nb,0.7\nc,0.1\n", "expected two classes, or a column for each"),
+        ("label,y_prob\nup,0.3\ndown,0.7\n", "says which label the scores are for"),
+        ("label,prob_a\na,0.3\nb,0.7\nc,0.1\n", "expected two classes, or a column of scores"),
         ("label,prob_a\n0,3\n1,7\n", "got values from 3 to 7, expected [0, 1] (if these are"),
         ("label,prob_a\n0,30\n1,170\n", "got values from 30 to 170"),
     ],
@@ -784,7 +784,7 @@ def test_json_of_arrays_or_of_rows_with_lists(tmp_path):
         np.testing.assert_array_equal(found.labels, LABELS)
     for content, message in (
         ("", "the file is empty"),
-        ("{", "neither JSON nor a JSON object a line"),
+        ("{", "expected JSON, or a JSON object on each line"),
         ("[1, 2]", "expected a list of objects"),
         ('{"label": 1}\n{"x": [1]}', "x: got a list in each row"),
         ('{"embedding": [1], "label": 1}', "expected 'logits' or 'probs'"),

@@ -147,8 +147,10 @@ def test_ours_stand_beside_the_published(runs):
 
 def test_below_paired_tables_stand_the_runs_of_each(runs):
     found = printed.beside(runs, "fmfp-tab1", "cifar10", "resnet110", ["auroc"])
-    several = printed.paired(found, replace(found, ours="others"), here=["one", "two"])
-    assert several.caption.count("8×8 digits") == 1 and "two: others." in several.caption
+    tables = found, found, replace(found, ours="others")
+    several = printed.paired(*tables, here=["one", "one", "two"]).caption
+    assert several.count("8×8 digits") == several.count("Ours, one: ") == 1
+    assert "Ours, two: others." in several
 
 
 def test_a_recalibrated_network_stands_beside_its_cell(runs):

@@ -52,7 +52,7 @@ def test_log_odds_are_a_logit_less_the_logsumexp_of_the_others():
 def test_a_report_ranks_by_the_same_numbers():
     logits, labels = several()
     data = predictions.from_arrays({"logits": logits, "labels": labels})
-    np.testing.assert_array_equal(data.ranked(), confidence.log_odds(logits))
+    np.testing.assert_array_equal(data.test.ranked(), confidence.log_odds(logits))
 
 
 @pytest.mark.parametrize(("spread", "single", "double"), [(30, 0.888, 0.896), (300, 0.597, 0.689)])

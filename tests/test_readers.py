@@ -133,7 +133,7 @@ def test_calibrated_columns_beside_raw_ones_are_offered(tmp_path, before):
 
 def test_a_refusal_names_the_column_in_the_way(tmp_path):
     columns = {"row": np.arange(N)} | of_classes("") | {"label": LABELS}
-    with pytest.raises(ValueError, match=r"\('row'\); in the way: --column ignore=row"):
+    with pytest.raises(ValueError, match=r"\('row'\); leave out .* score: --column ignore=row"):
         table(tmp_path, columns)
     same_probs(predictions.read(tmp_path / "t.csv", columns=["ignore=row"]))
     columns = of_classes("unit_", names=range(3), scores=LOGITS) | {"label": LABELS}

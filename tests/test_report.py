@@ -369,7 +369,7 @@ def test_a_group_that_is_off_is_found():
         "fine": False,
         "off": True,
     }
-    assert "1 of 2 groups, most of all in “off” (+" in text.verdict(numbers)[0]["text"]
+    assert "1 of 2 groups, most in “off” (+" in text.verdict(numbers)[0]["text"]
     assert text.tables(numbers)["groups"].loc["off", "Verdict"] == "over-confident"
 
 
@@ -387,13 +387,13 @@ def test_comparison_is_paired(data):
     assert better["Accuracy (%)"] == "]"  # a temperature changes no answer
     back = assessment.assess(worse, data)
     assert text.tables(back)["comparison"].loc["Excess ECE (%)"].iloc[-1][-1] == "✗"
-    assert "better on excess ECE" in text.verdict(numbers)[-1]["text"]
-    assert "worse on excess ECE" in text.verdict(back)[-1]["text"]
+    assert "better in excess ECE" in text.verdict(numbers)[-1]["text"]
+    assert "worse in excess ECE" in text.verdict(back)[-1]["text"]
     found = metrics.per_sample(worse.logits, worse.labels)
     off = 100 * np.mean(found["confidence"] - found["correct"])
     assert off > 5 and f"over-confident by {off:.1f}" in text.verdict(back)[-1]["text"]
     low = assessment.assess(data, make(temperature=20.0))
-    assert "the other under-confident by" in text.verdict(low)[-1]["text"]
+    assert "the other model under-confident by" in text.verdict(low)[-1]["text"]
     same = assessment.assess(data, data)
     assert text.verdict(same)[-1]["title"] == "No clear difference from the other model"
 
@@ -612,7 +612,7 @@ def test_another_map_than_the_temperature_is_recommended_only_if_it_is_better_be
 
 
 def test_of_few_samples_a_class_the_structured_matrix_is_not_tried(tmp_path):
-    words = "Structured matrix scaling was not tried: it takes at least 50 samples a class"
+    words = "Structured matrix scaling was not tried: it needs at least 50 samples per class"
     for n, validation, tried in (
         (498, 0, False),
         (500, 0, True),
@@ -647,8 +647,8 @@ def test_isotonic_is_recommended_for_two_classes_only_if_it_beats_beta_beyond_ch
 def test_thresholds_after_the_recommended_map_are_in_a_table(tmp_path):
     numbers = assessment.assess(make(n=1500, validation=1500, temperature=0.4))
     assert numbers.recommended == "temperature scaling"
-    assert "thresholds of its own" in text.verdict(numbers)[3]["text"]
-    assert "for the confidence as it is" in text.verdict(numbers)[2]["text"]
+    assert "needs other thresholds" in text.verdict(numbers)[3]["text"]
+    assert "for the confidence before recalibration" in text.verdict(numbers)[2]["text"]
     data = make(n=1500, validation=1500, temperature=0.4)
     model = posthoc.TemperatureScaling().fit(data.val_logits, data.val_labels)
     probs, held = (model.predict_proba(x) for x in (data.logits, data.val_logits))
@@ -945,7 +945,9 @@ def test_the_notebook_says_what_the_report_says(tmp_path):
     found, _ = assessment.recalibrated(predictions.read(file))
     before, after = found["none"], found["temperature scaling"]
     assert f"temperature {after['temperatures'][0]:.2f}" in printed
-    assert f"ECE {before['ece']:.3f} before, {after['ece']:.3f} after" in printed
+    assert (
+        f"ECE {100 * before['ece']:.1f} % as trained, {100 * after['ece']:.1f} % after" in printed
+    )
     assert ", aimed at 20%" in printed
 
 

@@ -288,7 +288,7 @@ def test_a_number_that_stands_twice_is_refused(tmp_path, kept_runs):
     held = [folders.load(run) for run in kept_runs]
     release.write(tmp_path / "released" / "shared", held, lambda record: [row] * 2)
     reduce(tmp_path)
-    with pytest.raises(ValueError, match=r"results-\w+.parquet: two rows of one run and number"):
+    with pytest.raises(ValueError, match=r"results-\w+.parquet: two rows for the same run and num"):
         _ = folders.load(kept_runs[0]).replicates
 
 

@@ -252,12 +252,12 @@ def test_a_column_of_clusters_from_a_table(folder, capsys):
     assert widths[1] > 3 * widths[0]
     assert rows["metrics"]["accuracy"]["estimate"] == clusters["metrics"]["accuracy"]["estimate"]
     said = " ".join(clusters["notes"])
-    assert "Rows of one 'patient' are taken for alike" in said and "its 60 values" in said
+    assert "with the same 'patient' may depend on each other" in said and "its 60 values" in said
     assert "Columns not used" not in said and "'patient'" in " ".join(rows["notes"])
     call = ["recalibrate", "all.csv", "--map", "isotonic", "--save"]
     assert cli.main([*call, "map.json", "--cluster", "patient"]) == 1
     assert cli.main([*call, "forced.json", "--cluster", "patient", "--force"]) == 0
-    assert "Rows of one 'patient'" in capsys.readouterr().out
+    assert "Rows with the same 'patient'" in capsys.readouterr().out
     kept = json.loads((folder / "forced.json").read_text())
     assert kept["harm"]["samples"] == 60 and kept["refused"]
     assert cli.main([*call[:2], "--save", "t.json", "--map", "temperature", "--cluster",
@@ -336,7 +336,7 @@ def test_copies_are_noticed_in_any_order_and_counted_once(k, rows):
     order = np.random.default_rng(2).permutation(len(own))
     mixed = {name: x[order] for name, x in arrays.items()}
     data, _ = sampling.counted(predictions.from_arrays(mixed))
-    assert "they are taken for copies" in data.notes[-1] and "--cluster COLUMN" in data.notes[-1]
+    assert "equal rows count as copies" in data.notes[-1] and "--cluster COLUMN" in data.notes[-1]
     assert data.design.units == len(np.unique(own))
     pairs = {(a, b) for a, b in zip(data.clusters, own[order], strict=True)}
     assert len(pairs) == len(np.unique(own))
@@ -360,7 +360,7 @@ def test_a_map_that_learns_copies_is_refused_without_a_word_about_them():
     data = predictions.from_arrays(arrays)
     _, about = deploy.recalibrate(data, "isotonic")
     assert about["refused"] and about["harm"]["samples"] == 60
-    assert "taken for copies" in about["sampling"][0]
+    assert "count as copies" in about["sampling"][0]
     _, about = deploy.recalibrate(data, "temperature")
     assert about["refused"] is None
 

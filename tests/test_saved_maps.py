@@ -99,7 +99,7 @@ def test_a_kept_threshold_keeps_its_rule_on_the_kept_map():
         share = labels[flag].sum() / (labels.sum() if rule == "recall" else flag.sum())
         assert share >= value
         assert any(
-            f"takes {flag.sum():,} of these 3,000; on others" in x for x in words(model, about)
+            f"takes {flag.sum():,} of these 3,000; on new samples" in x for x in words(model, about)
         )
 
 
@@ -141,7 +141,7 @@ def test_what_ranks_large_scores_are_their_log_odds():
     for plain, large in zip(*found, strict=True):
         np.testing.assert_allclose(large, plain, atol=1e-12)
     said = " ".join(text.cautions(numbers))
-    assert "What ranks them here are the log-odds" in said and "save unrounded" not in said
+    assert "sorts such samples by the log-odds" in said and "save unrounded" not in said
 
 
 # --- harm -----------------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ def test_the_interval_is_one_over_groups():
     several = estimates.folds(1200, groups=np.repeat(np.arange(40), 30))
     for known, rest in several:
         assert not set(known // 30) & set(rest // 30) and len(known) + len(rest) == 1200
-    with pytest.raises(ValueError, match="groups: got 1, expected at least two"):
+    with pytest.raises(ValueError, match="groups: got one group, expected at least two"):
         estimates.folds(10, groups=np.zeros(10))
 
 
@@ -211,12 +211,12 @@ def test_a_harmful_map_is_not_saved_unless_forced(folder, capsys):
     assert cli.main(call) == 1
     out, error = capsys.readouterr()
     assert not out and error.count("\n") == 1 and not list(folder.glob("map*"))
-    assert "does harm to samples that it has not seen: the NLL rises by" in error
+    assert "makes the probabilities of new samples worse: the NLL rises by" in error
     assert "fitting 6 numbers to 2,000 samples explains 0.006" in error and "--force" in error
     assert cli.main([*call, "--force"]) == 0
     kept = json.loads(Path("map.json").read_text())
     assert kept["refused"] and kept["harm"]["harmful"] == ["nll", "brier"]
-    assert "! This map does harm" in capsys.readouterr().out
+    assert "! This map makes the probabilities of new samples worse" in capsys.readouterr().out
 
 
 def test_a_map_at_the_end_of_its_range_is_not_saved(folder, capsys):
@@ -226,7 +226,7 @@ def test_a_map_at_the_end_of_its_range_is_not_saved(folder, capsys):
     np.savez("p.npz", logits=20 * np.eye(3)[labels] + noise, labels=labels)
     assert cli.main(["recalibrate", "p.npz", "--save", "map.json"]) == 1
     error = capsys.readouterr().err
-    assert "is at the end of its range" in error and not Path("map.json").exists()
+    assert "is at the end of the range that was searched" in error and not Path("map.json").exists()
     numbers = assessment.assess(predictions.read("p.npz"))
     assert numbers.recommended is None
     assert "is an end of the range searched" in " ".join(text.cautions(numbers))

@@ -75,7 +75,7 @@ def test_a_line_counts_its_claims_and_rests_on_the_settings_that_decide():
     assert "6 claims" in said and "2 reproduced 1 of these computed" in said
     assert "1 not tested" in said
     counted = claims.answer(rows)
-    assert counted.startswith("**Of 6 claims 2 reproduced, 1 did not, 2 are unclear")
+    assert counted.startswith("**Of 6 claims 2 reproduced (1 computed), 1 did not (1 on On a")
     assert counted.endswith("and 1 could not be tested.**") and "differ" not in counted
     assert "✕ reversed: On a" in said and "different" not in said
     assert 'href="claims.html#bsce-c03-a"' in claims.Scorecard(rows)._repr_html_()
@@ -90,6 +90,7 @@ def test_a_line_names_few_settings_and_says_which_one_it_rests_on_alone():
     assert first.rests == {"holds": "On a; On b; On c; and 1 more"}
     assert second.rests == {"unclear": "in 4 settings"}
     assert "1 not reproduced 1 of these on Fashion-MNIST alone" in text(claims.Scorecard(rows))
+    assert "1 did not (1 on Fashion-MNIST alone)" in claims.answer(rows)
 
 
 def test_the_scorecard_has_every_claim_of_a_board_once_and_leads_to_its_cards():

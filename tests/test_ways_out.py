@@ -47,7 +47,7 @@ def test_rows_of_zeros_hold_no_prediction(tmp_path, kind):
     np.testing.assert_array_equal(found.labels, LABELS[kept])
     np.testing.assert_array_equal(found.groups, kept.astype(str))
     np.testing.assert_allclose(found.weights, kept + 1)
-    assert f"4 of {N} rows of {kind} hold nothing but zeros" in found.notes[0]
+    assert f"4 of {N} rows of {kind} hold only zeros" in found.notes[0]
     assert "(rows 4, 78, 79, …)" in found.notes[0]
 
 

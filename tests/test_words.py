@@ -101,3 +101,9 @@ def test_retired_names_are_found_in_prose_and_in_what_code_prints_and_not_in_com
     assert not re.findall(RETIRED["setting keys"], prose(text))
     code = 'def f():\n    "ERM in a docstring."\n    print("minus ERM", "erm")\n'
     assert sentences_of_code(code) == ["minus ERM"]
+
+
+def test_the_glossary_is_in_alphabetical_order():
+    text = (ROOT / "book" / "glossary.md").read_text(encoding="utf-8")
+    words = re.findall(r"(?:\n\n|\{glossary\}\n)(\S.*)\n  \S", text)
+    assert len(words) > 50 and words == sorted(words, key=str.lower)

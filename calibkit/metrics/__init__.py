@@ -9,13 +9,13 @@ There are two kinds of function, which differ in what they take.
   higher confidence than wrong ones? `auroc`, `aurc`, `fpr_at_tpr` and their relatives. The positive
   class is a correct prediction throughout.
 
-These rank the confidences they are given, ties included, and in single precision those of a sure
-network tie at 1. `summary` computes all metrics from logits and ranks by log-odds, which saturate
-nowhere; `confidence.log_odds` gives them. Values are plain
-fractions (multiply by 100 or 1000 in tables). Samples of equal confidence are always treated as one
-group, so no result depends on the order of the samples. What the data leave undefined, such as the
-AUROC of a model that is never wrong, is ``nan`` with one `UndefinedMetricWarning`. What cannot be
-measured is refused by a `ValueError` of one line that names the argument: see `ece` and `auroc`.
+These functions sort samples by the confidences that they get. In single precision, many confidences
+of a very confident network are rounded to 1 and tie. `summary` computes all metrics from logits and
+sorts by log-odds, which still differ; `confidence.log_odds` returns these. Values are fractions
+(multiply by 100 or 1000 in tables). Samples of equal confidence always count as one group, so no
+result depends on the order of the samples. A metric that the data leave undefined, such as the
+AUROC of a model that is never wrong, is ``nan`` with one `UndefinedMetricWarning`. Invalid
+arguments raise a `ValueError` of one line that names the argument: see `ece` and `auroc`.
 
 The five papers: Zhu et al., ECCV 2022 (fmfp for short); Singh et al. 2021 (darkside); Wang et al.,
 NeurIPS 2021 (overconf); Wang et al., CVPR 2023 (mixup); Lin et al., CVPR 2025 (bsce).
@@ -25,8 +25,8 @@ To find your way: `ece`, `excess_ece`, `nll` and `brier` for calibration, `auroc
 accept. If you want several numbers at once, `summary` is faster than calling the functions one by
 one. Every function has an example in its own help.
 
-With `sample_weight`, whole numbers give what as many equal rows give. A measure that scikit-learn
-has, too, is equal to its own with the same weights.
+A whole-number `sample_weight` has the same effect as repeating the row that often. Metrics that
+scikit-learn has, too, equal those of scikit-learn with the same weights.
 """
 
 from calibkit.metrics.bins import Bins, Scheme

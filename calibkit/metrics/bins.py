@@ -13,7 +13,7 @@ Scheme: TypeAlias = Literal["equal_width", "equal_mass"]
 
 
 class Bins(NamedTuple):
-    """Per bin: number of samples or their weight, the same of those right, sum of confidences."""
+    """For each bin: weight of its samples, weight of the right ones, and sum of confidences."""
 
     count: Array
     right: Array
@@ -25,22 +25,22 @@ _Value_co = TypeVar("_Value_co", covariant=True)
 
 
 class OfRanking(Protocol[_Value_co]):
-    """A function of a ranking and of how it is cut into bins."""
+    """The type of a function of a ranking, a number of bins and a scheme of binning."""
 
     def __call__(self, ranking: Ranking, bins: int, scheme: Scheme = "equal_width") -> _Value_co:
-        """Its value, computed once for each ranking."""
+        """Return the value, which is computed only once for each ranking."""
         ...
 
 
 @functools.lru_cache(maxsize=8)
 def edges_of(bins: int, dtype: np.dtype[Any]) -> Array:
     """Edges (bins + 1,) of bins of equal width on [0, 1], in the type of the confidences."""
-    # In the precision of the data: a float32 0.2 must meet the edge 0.2 as equal, not as above it.
+    # Edges have the type of the data, so that a float32 0.2 equals the edge 0.2.
     return np.linspace(0, 1, bins + 1).astype(dtype)
 
 
 def once(function: Callable[[Ranking, int, Scheme], _Value]) -> OfRanking[_Value]:
-    """A function of a ranking, computed once for each: several metrics need the same bins."""
+    """Make a function keep its value for each ranking, since several metrics need the same bins."""
 
     @functools.wraps(function)
     def known(ranking: Ranking, bins: int, scheme: Scheme = "equal_width") -> _Value:
@@ -54,7 +54,7 @@ def once(function: Callable[[Ranking, int, Scheme], _Value]) -> OfRanking[_Value
 
 @once
 def cuts_of(ranking: Ranking, bins: int, scheme: Scheme) -> Array:
-    """Where bins end in the ranking, from the highest confidence to the lowest."""
+    """The places in the ranking at which bins end, from the highest confidence to the lowest."""
     if scheme == "equal_width":  # (lo, hi], and 0 belongs to the lowest
         inner = edges_of(bins, ranking.dtype)[1:-1]
         upto = np.searchsorted(ranking.confidence[::-1], inner, side="right")

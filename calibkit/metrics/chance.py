@@ -1,4 +1,4 @@
-"""What of a calibration error is chance: its floor, and the excess over it."""
+"""The part of a calibration error that chance explains (its floor), and the rest (its excess)."""
 
 from typing import Literal, TypeAlias
 
@@ -23,18 +23,19 @@ def ece_floor(
     *,
     sample_weight: Weights = None,
 ) -> float:
-    r"""Calibration error that chance alone would show: its expectation for a calibrated model.
+    r"""Calibration error that a perfectly calibrated model is expected to show by chance.
 
-    Given the confidences, a calibrated model is right with exactly those probabilities, so that the
-    number right in a bin is a sum of independent draws, a Poisson-binomial variable, and
+    A calibrated model is right with exactly the probabilities that are its confidences c. So the
+    number of right answers in a bin is a sum of independent draws t, and
 
     .. math:: \mathrm{floor} = \frac1n\sum_m \mathrm E\,\Big|\sum_{i \in B_m}
               (t_i - c_i)\Big|, \qquad t_i \sim \mathrm{Bernoulli}(c_i).
 
-    The mean absolute deviation of a bin is de Moivre's for the binomial variable of the same mean
-    and variance: 2k C(N, k) p^k (1 - p)^(N - k + 1) with k = ⌊Np⌋ + 1 (Diaconis and Zabell, 1991).
-    That is exact where the confidences of a bin are equal or it holds one sample, within 0.6 % in
-    bins as narrow as 1/15 and within 3 % in any bin of 10 samples or more.
+    The mean absolute deviation in a bin is taken from the binomial variable with the same mean and
+    variance, by de Moivre's formula 2k C(N, k) p^k (1 - p)^(N - k + 1) with k = ⌊Np⌋ + 1 (Diaconis
+    and Zabell, 1991). It is exact if all confidences of the bin are equal or if the bin holds one
+    sample. It is within 0.6 % in bins of width 1/15, and within 3 % in any bin of 10 samples or
+    more.
 
     Parameters
     ----------
@@ -49,9 +50,9 @@ def ece_floor(
     of : {"ece", "adaptive_ece", "classwise_ece"}
         Which calibration error; the last draws the label from the row of probabilities.
     sample_weight : array or tensor, shape (n,), optional
-        As in `ece`. The floor depends on the number of samples. Of whole numbers it is their sum;
-        others leave as many as have equal weight, (Σw)² / Σw² (Kish 1965), since a few heavy rows
-        vary as a few rows do.
+        See `ece`. The floor depends on the number of samples. For whole-number weights this is
+        their sum. For other weights it is the effective size (Σw)² / Σw² (Kish 1965), since few
+        heavy rows vary as much as few rows.
 
     Returns
     -------
@@ -101,24 +102,24 @@ def floor_of_classes(classes: "Classes") -> float:
 
 
 def mean_deviation(count: ArrayLike, total: ArrayLike, squares: ArrayLike) -> Array:
-    """Mean absolute deviation of sums of independent yes-or-no draws, from moments of the chances.
+    """Mean absolute deviation of sums of independent yes-or-no draws, from their probabilities.
 
-    That of the binomial variable of the same mean and variance; see `ece_floor` for the formula,
-    its source and its accuracy.
+    It is that of the binomial variable with the same mean and variance. See `ece_floor` for the
+    formula, its source and its accuracy.
 
     Parameters
     ----------
     count : array
         Number of draws in each sum.
     total : array of that shape
-        Sum of their chances.
+        Sum of the draws' probabilities.
     squares : array of that shape
-        Sum of the squares of their chances.
+        Sum of the squares of these probabilities.
 
     Returns
     -------
     array
-        E|S - E S| of every sum S; 0 where nothing is left to chance.
+        E|S - E S| for every sum S; 0 if all probabilities are 0 or 1.
 
     Examples
     --------
@@ -153,9 +154,10 @@ def excess_ece(
 ) -> float:
     """Calibration error beyond what chance alone would show: the error minus its `ece_floor`.
 
-    For a calibrated model it is 0 on average, whatever its accuracy and the size of the test set,
-    so models can be compared by it; plain errors cannot be compared where floors differ. A large
-    miscalibration hides the noise, and the excess then understates it by up to the floor.
+    For a calibrated model the excess is 0 on average, whatever the accuracy and the size of the
+    test set. So models can be compared by it. Plain calibration errors cannot be compared if their
+    floors differ. A large miscalibration exceeds the noise of its bins; the excess then understates
+    it by up to the floor.
 
     Parameters
     ----------
@@ -198,7 +200,7 @@ def excess_ece(
 
 
 def excess_of(ranking: Ranking, bins: int, scheme: Scheme = "equal_width") -> float:
-    """The calibration error of a ranking, less its floor."""
+    """The calibration error of a ranking minus its floor."""
     return ece_of(binned(ranking, bins, scheme)) - floor_of(ranking, bins, scheme)
 
 

@@ -1,4 +1,4 @@
-"""Failure prediction: how well a confidence ranks right predictions above wrong ones."""
+"""Failure prediction: how well a confidence separates right from wrong predictions."""
 
 import functools
 import math

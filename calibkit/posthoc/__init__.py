@@ -1,12 +1,12 @@
-"""Post-hoc calibration: methods fitted to held-out logits that leave the network as it is.
+"""Post-hoc calibration: maps that are fitted to held-out logits and do not change the network.
 
-Every method is a `Recalibration`: ``fit(logits, labels)``, then ``predict_proba(logits)``. Fit it
-to data used neither to train the network nor to measure the result; `check_overlap` finds the most
-common mistake. NumPy arrays and torch tensors are accepted; probabilities are returned in the type
-given.
+Every method is a `Recalibration`: call ``fit(logits, labels)``, then ``predict_proba(logits)``. Fit
+it to data that you use neither to train the network nor to measure the result; `check_overlap`
+finds the most common mistake. Logits may be NumPy arrays or torch tensors; probabilities have the
+same type.
 
 The temperature that minimises the ECE on a grid is found exactly, at a small fraction of the cost
-of a full search: see `optimal_temperature`. The other fits are smooth convex problems, solved with
+of a full search: see `optimal_temperature`. All other fits are smooth convex problems, solved with
 analytic gradients, or have a closed form.
 
 A fitted method is written to a small JSON file by `Recalibration.save` and read back by `load`.

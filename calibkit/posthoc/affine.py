@@ -104,13 +104,13 @@ class MatrixScaling(Recalibration):
 
 @dataclass
 class StructuredScaling(Recalibration):
-    """Matrix scaling that leaves a temperature alone where data are few (Berta et al. 2026).
+    """Matrix scaling that comes close to temperature scaling if data are few (Berta et al. 2026).
 
-    After a temperature, softmax(x + D x + b), where x is the logarithm of the scaled probabilities,
-    mixed with 1 / (n + 1) of the uniform distribution (Laplace's rule, for n held-out samples).
-    D and b are fitted by likelihood under ridge penalties that follow from the shape of the data
-    alone, so that nothing has to be chosen: k / n for b and the diagonal of D, k (k - 1) / n for
-    the rest of D. Of weighted samples, n is the sum of the weights. Predictions may change.
+    The probabilities after temperature scaling are mixed with 1 / (n + 1) of the uniform
+    distribution (Laplace's rule, for n held-out samples). With x their logarithm, the map is
+    softmax(x + D x + b). D and b are fitted by likelihood with ridge penalties, which follow from
+    the shape of the data: k / n for b and the diagonal of D, k (k - 1) / n for the rest of D. With
+    sample weights, n is the sum of the weights. Predictions may change.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class StructuredScaling(Recalibration):
     Attributes
     ----------
     temperature_ : float
-        Of lowest NLL, as in `TemperatureScaling`.
+        The temperature of lowest NLL: see `TemperatureScaling`.
     smoothing_ : float
         Weight of the uniform distribution, 1 / (n + 1).
     matrix_ : array, shape (k, k)
@@ -167,9 +167,10 @@ class StructuredScaling(Recalibration):
 def _affine(
     scores: Array, labels: Array, penalty: Array, weights: Array | None = None
 ) -> tuple[Array, Array]:
-    """W and b of the lowest NLL of softmax(W z + b) under ridge penalties of W - 1 and b.
+    """Fit W (k, k) and b (k,) of softmax(W z + b) by likelihood, with ridge penalties on W - 1, b.
 
-    A row of `penalty` (k + 1, k) belongs to a logit, the last to b; what has an infinite one stays.
+    The first k rows of `penalty` (k + 1, k) belong to the logits, the last row to b. A number with
+    an infinite penalty keeps its start value.
     """
     k = scores.shape[1]
     inputs = np.append(scores, np.ones((len(scores), 1)), axis=1)

@@ -112,11 +112,11 @@ def _isotonic(x: Array, right: Array, weights: Array | None, rounded: Array) -> 
 
 
 def _ascending(values: Array) -> Array:
-    """Indices that sort values: a sort is fast on what nearly ascends."""
+    """Indices that sort values (n,); a rough sort comes first, which makes the exact one fast."""
     order = _coarse_order(values)
     return order[np.argsort(values[order], kind="stable")]
 
 
 def _coarse_order(values: Array) -> Array:
-    """Indices that sort values roughly, the finer the nearer to 0, which takes linear time."""
+    """Indices that sort values (n,) roughly, in linear time; more finely near 0."""
     return np.argsort((values / (1 + np.abs(values)) * 32767).astype(np.int16), kind="stable")

@@ -12,7 +12,7 @@ from calibkit.posthoc.recalibration import EndOfRangeWarning, warn
 def nll_and_residual(
     scores: Array, labels: Array, weights: Array | None = None
 ) -> tuple[float, Array]:
-    """Mean NLL of softmax(scores), and its gradient in the scores, in their place."""
+    """Mean NLL of softmax(scores) in nats, and its gradient, which overwrites `scores` (n, k)."""
     true = np.arange(len(labels)), labels
     mean, rows = np.mean, len(labels)  # a row counts as one of so many
     if weights is not None:
@@ -30,7 +30,10 @@ def minimised(
     start: Array,
     bounds: Sequence[tuple[float | None, float | None]] | None = None,
 ) -> Array:
-    """L-BFGS with analytic gradients; warns if it stops before it is done."""
+    """Minimise a loss by L-BFGS with analytic gradients; warn if it does not converge.
+
+    `loss` returns the value and its gradient. `start` is the first point, and the result the last.
+    """
     options = {"maxiter": 2000, "maxfun": 10_000, "ftol": 1e-14, "gtol": 1e-8}
     result = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     if result.status == 1:

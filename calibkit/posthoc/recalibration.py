@@ -1,4 +1,4 @@
-"""What all methods of recalibration share: logits in, calibrated probabilities out."""
+"""The base class of all methods of recalibration, and the warnings of their fits."""
 
 import os
 import warnings
@@ -33,15 +33,15 @@ class PosthocWarning(UserWarning):
 
 
 class RaisedErrorWarning(PosthocWarning):
-    """The ECE or the NLL of the data that a temperature was fitted to rises."""
+    """Temperature scaling raises the ECE or the NLL of the data that it was fitted to."""
 
 
 class EndOfRangeWarning(PosthocWarning):
-    """A fitted number is at the end of its range, or runs towards infinity: it means little."""
+    """A fitted number is at the end of the range that was searched, so it means little."""
 
 
 class Recalibration:
-    """What all methods of this module share: logits in, calibrated probabilities out.
+    """Base class of all methods of recalibration: logits in, calibrated probabilities out.
 
     The options of a method are the arguments of its constructor. To scikit-learn it is a classifier
     of logits, which can be copied and tuned by ``sklearn.base.clone`` and

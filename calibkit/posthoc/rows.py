@@ -1,4 +1,4 @@
-"""Probabilities and log-odds of rows and of classes, and rows rebuilt around a confidence."""
+"""Compute probabilities and log-odds of checked logits, and set a row's top probability."""
 
 import numpy as np
 
@@ -7,12 +7,12 @@ from calibkit.posthoc.recalibration import warn
 
 
 def probs64(logits: Array, temperature: float = 1.0) -> Array:
-    """Softmax in double precision of what was checked at the door, and has been scaled since."""
+    """Softmax of logits / temperature (n, k) in double precision, without checking the logits."""
     return softmax(logits.astype(np.float64) / temperature, kind=None)
 
 
 def class_log_odds(logits: Array) -> Array:
-    """Logit of each class less the logarithm of the sum of the others' exponentials, (k, n).
+    """Log-odds (k, n) of each class: its logit minus the log of the sum of exp of the others.
 
     >>> class_log_odds(np.array([[1e5, 0.0], [2.0, 3.0]])).tolist()
     [[100000.0, -1.0], [-100000.0, 1.0]]
@@ -29,7 +29,7 @@ def class_log_odds(logits: Array) -> Array:
     odds = shifted - np.log(np.maximum(row_sums(weight)[:, np.newaxis] - weight, 1e-300))
     others = shifted
     others[top] = -np.inf
-    second = others.max(axis=1)  # the rest may be too small for exp
+    second = others.max(axis=1)  # exp of the other logits may be 0
     odds[top] = -second - np.log(row_sums(np.exp(others - second[:, np.newaxis])))
     return np.ascontiguousarray(odds.T)
 
@@ -42,7 +42,10 @@ def warn_missing(labels: Array, k: int) -> None:
 
 
 def with_top(probs: Array, confidence: Array) -> Array:
-    """Rows whose top class has `confidence` and stays on top where it can (`HistogramBinning`)."""
+    """Set the top probability of each row (n, k) to `confidence` (n,), and scale the others.
+
+    The top class stays on top unless its confidence is below 1/k: see `HistogramBinning`.
+    """
     n, k = probs.shape
     top = np.arange(n), probs.argmax(axis=1)
     # Zeros share evenly where there is nothing else.
@@ -60,7 +63,7 @@ def with_top(probs: Array, confidence: Array) -> Array:
 
 
 def class_probs(logits: Array, temperature: float = 1.0) -> Array:
-    """`probs64` by class, (k, n): what is done to each class is faster along memory."""
+    """`probs64` as (k, n), which makes work on one class at a time faster."""
     if logits.shape[1] > 2:
         return np.ascontiguousarray(probs64(logits, temperature).T)
     # The same numbers several times faster. Of more classes the sums would differ in the last bit.
@@ -73,7 +76,7 @@ def class_probs(logits: Array, temperature: float = 1.0) -> Array:
 
 
 def normalised(probs: Array) -> Array:
-    """Rows (n, k) that sum to 1, from (k, n); uniform where all are 0, as scikit-learn does."""
+    """Turn (k, n) into rows (n, k) that sum to 1; a row of zeros becomes uniform."""
     total = probs.sum(axis=0)
     empty = total == 0
     probs[:, empty], total[empty] = 1, len(probs)

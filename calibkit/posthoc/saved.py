@@ -1,4 +1,4 @@
-"""Fitted maps in files."""
+"""Read fitted maps from files."""
 
 import os
 from pathlib import Path
@@ -42,19 +42,20 @@ def load(path: str | os.PathLike[str], edited: bool = False) -> Recalibration:
     path : path
         A JSON file; nothing in it is executed.
     edited : bool
-        Accept a file that was edited since it was saved. ``kept.save(path, **kept.about_)`` then
-        seals it as it is.
+        Accept a file that was edited after it was saved. ``model.save(path, **model.about_)`` then
+        writes it with a new seal.
 
     Returns
     -------
     Recalibration
-        Fitted; its `about_` holds the rest of the file: thresholds, and where the map is from. Its
-        `class_names_`, if the file names them, say in which order an array must have its columns.
+        The fitted map. Its `about_` holds the rest of the file: thresholds, and where the map comes
+        from. Its `class_names_`, if the file has them, give the order of the columns of an array.
 
     Raises
     ------
     ValueError
-        In one line that names the file: not JSON, not a map, of a later version, edited or damaged.
+        The file is no JSON or no map, comes from a later version, or was edited or damaged. The
+        message has one line that names the file.
     OSError
         If the file cannot be read.
 
@@ -111,7 +112,7 @@ def load(path: str | os.PathLike[str], edited: bool = False) -> Recalibration:
 
 
 def _floor_of(kept: Any) -> Floor | None:
-    """What a file says that a probability of 0 counts as; any error means that it is damaged."""
+    """Read what a probability of 0 counts as from a file; any error means that it is damaged."""
     floor = as_floor(kept)
     if floor is None:
         return None

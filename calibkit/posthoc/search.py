@@ -1,4 +1,4 @@
-"""The temperature of lowest NLL, and that of lowest ECE on a grid."""
+"""Find the temperature of lowest NLL, and the temperature of lowest ECE on a grid."""
 
 from bisect import bisect_left
 from collections.abc import Callable
@@ -15,16 +15,16 @@ from calibkit.arrays import Array, are_log_probs, blocks, check_bins
 GRID = np.arange(1, 1001) / 100
 # Where a temperature is sought that minimises the NLL: so many times the size of the scores.
 RANGE = (1e-3, 1e3)
-MANY = 4_000_000  # numbers (samples x classes) from which a search starts on a part of them
+MANY = 4_000_000  # numbers (samples × classes) from which on a search starts on a part of them
 
 Objective: TypeAlias = Literal["nll", "ece"]
 
 
 class Scaled:
-    """What softmax(logits / T) says of the labels, at any T; one pass over the array each.
+    """Computes NLL and ECE of softmax(logits / T) for any T, each in one pass over the logits.
 
-    Holds the logits less the largest of their row, in blocks that stay in the cache, classes first:
-    sums over classes run along memory.
+    It keeps the logits minus the largest of their row, in blocks (k, rows) that fit into the
+    processor's cache.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Scaled:
         return self.logits.argmax(axis=1) == self.labels  # at any temperature
 
     def ece(self, temperature: float) -> tuple[float, float]:
-        """The ECE, and mean confidence - accuracy."""
+        """The ECE at a temperature, and mean confidence minus accuracy (fractions of 1)."""
         confidence = np.concatenate(
             [1 / np.exp(block / float(temperature)).sum(axis=0) for block in self.blocks]
         )
@@ -70,7 +70,7 @@ class Scaled:
         return float(np.abs(gaps).sum()), float(gaps.sum())
 
     def nll(self, temperature: float) -> tuple[float, float, float]:
-        """The mean NLL, and its first and second derivative in 1/T."""
+        """The mean NLL at a temperature in nats, and its first and second derivative in 1/T."""
         value = slope = curvature = 0.0
         room = np.empty_like(self.blocks[0])
         for block, add in zip(self.blocks, self.sums, strict=True):
@@ -93,7 +93,7 @@ def best_temperature(
     bins: int = 15,
     weights: Array | None = None,
 ) -> tuple[Scaled, float]:
-    """What softmax(logits / T) says at any T, and the T of lowest NLL or ECE."""
+    """Find the temperature of lowest NLL or ECE; also return the `Scaled` that computes both."""
     if objective not in ("ece", "nll"):
         raise ValueError(f"objective: got {objective!r}, expected 'nll' or 'ece'")
     if objective == "ece":
@@ -109,7 +109,7 @@ def lowest_nll(logits: Array, labels: Array, weights: Array | None = None) -> fl
 
 
 def own_temperature(logits: Array, labels: Array, weights: Array | None = None) -> float:
-    """What to divide logits by before a map that depends on their scale; 1 for probabilities."""
+    """The temperature that maps divide logits by before their fit: of lowest NLL; 1 for probs."""
     return 1.0 if are_log_probs(logits) else lowest_nll(logits, labels, weights)
 
 
@@ -138,9 +138,10 @@ def _lowest_nll(scaled: Scaled) -> float:
 
 
 def range_of(logits: Array, weights: Array | None = None) -> tuple[float, float]:
-    """`RANGE` times the size of the scores: the median distance between the two largest of a row.
+    """The range of temperatures to search: `RANGE` times the size of the scores.
 
-    Of up to about a thousand rows; rows with equal ones say nothing of it.
+    This size is the median distance between the two largest logits of a row, over up to about a
+    thousand rows. Rows in which these are equal do not count.
     """
     size = _size(logits, weights)
     return RANGE[0] * size, RANGE[1] * size
@@ -157,7 +158,7 @@ def _size(logits: Array, weights: Array | None = None) -> float:
 
 
 def unit_of(logits: Array, weights: Array | None = None) -> float:
-    """What to divide scores by so that an optimiser can handle them; 1 for those of usual size."""
+    """A number to divide scores by, so that an optimiser can handle them; 1 for usual scores."""
     return 1.0 if 1e-2 < (size := _size(logits, weights)) < 1e2 else size
 
 

@@ -1,4 +1,4 @@
-"""Scaling by one number: the temperature."""
+"""Temperature scaling, and how well it can calibrate a model."""
 
 from dataclasses import dataclass
 from math import inf
@@ -180,7 +180,7 @@ def calibratability(
     test_labels: ArrayLike,
     bins: int = 15,
 ) -> dict[str, float]:
-    """How well one temperature can calibrate a model: three ECEs of the test set.
+    """Measure how well temperature scaling can calibrate a model: three ECEs of the test set.
 
     Wang et al. 2021 compare them between training methods: a model with a higher ECE before scaling
     may have the lower one after. Both temperatures minimise the ECE on the grid 0.01, 0.02, ...,
@@ -202,9 +202,10 @@ def calibratability(
     Returns
     -------
     dict
-        ``before``: ECE without a temperature; ``after``: with the temperature of lowest validation
-        ECE, ``temperature``; ``optimal``: with that of lowest test ECE, ``optimal_temperature``, a
-        bound that no temperature on the grid can beat. ECEs are fractions in [0, 1].
+        ``before``: the ECE without temperature scaling. ``after``: the ECE with ``temperature``,
+        the temperature of lowest validation ECE. ``optimal``: the ECE with ``optimal_temperature``,
+        the temperature of lowest test ECE; no temperature on the grid has a lower one. ECEs are
+        fractions in [0, 1].
 
     Raises
     ------

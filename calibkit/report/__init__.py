@@ -54,30 +54,32 @@ def build(
     Parameters
     ----------
     path : path or Predictions
-        What to report on; `calibkit.report.predictions` lists the formats. "-" is standard input.
+        The predictions; `calibkit.report.predictions` lists the formats. "-" is standard input.
     out : path
         Folder to write to; created if missing.
     against : path or Predictions, optional
-        A second model on the same samples: matched as by `calibkit.report.matching`.
+        A second model for the same samples. Its rows are matched by `calibkit.report.matching`.
     labels : path, optional
-        Labels in a file of their own.
+        A file that holds only the labels.
     target_risk : sequence of float
-        Error rates to find thresholds for; by default, some below the model's own.
+        Error rates (fractions of 1) to find thresholds for; by default, some below the model's
+        error rate.
     positive : str, optional
-        Of two classes, the name of the one of interest; by default it is guessed, and said.
+        With two classes, the name of the class of interest. By default it is guessed, and the page
+        says so.
     rules : sequence of (str, float)
-        What a threshold on the probability of that class should keep: pairs of a name
-        ("cost_ratio", "budget", "precision", "recall") and a value, as in
-        `calibkit.report.thresholds.choose`; by default, several.
+        Rules for thresholds on the probability of that class: pairs of a name ("cost_ratio",
+        "budget", "precision", "recall") and a value, see `calibkit.report.thresholds.choose`. By
+        default there are several.
     group, tokens, columns, minus_one, as_is, one_label, cluster
-        As in `read`.
+        See `read`.
     rows : bool
-        False leaves out what belongs to a single row: see `calibkit.report.privacy`.
+        False leaves out all numbers that belong to a single row: see `calibkit.report.privacy`.
     log : function of str
         Called with a few words at the start of each step.
     told : function of str, optional
-        Called with the text of ``report.json`` when both files are written: another process may
-        have replaced them by the time that they are read back.
+        Called with the text of ``report.json`` when both files are written. (Another process may
+        replace the file before the caller can read it.)
 
     Returns
     -------
@@ -87,8 +89,8 @@ def build(
     Raises
     ------
     ValueError
-        In one line, as from `predictions.read`; if the labels of the two models differ; if a
-        target is not between 0 and 1, or a rule makes no sense.
+        A file cannot be read, the labels of the two models differ, a target is not between 0 and 1,
+        or a rule makes no sense. The message has one line.
     OSError
         A file cannot be read or written.
 

@@ -35,18 +35,15 @@ def tables(numbers: Assessment) -> dict[str, pd.DataFrame]:
     -------
     dict of str to pandas.DataFrame
         Any of "bins", "operating_points", "metrics", "recalibration", "points_after", "groups",
-        "by_class", "predicted", "comparison"; of two classes "positive_bins" and "thresholds".
+        "by_class", "predicted", "comparison"; for two classes "positive_bins" and "thresholds".
 
     Examples
     --------
     >>> from calibkit.report import assess
     >>> from calibkit.report.predictions import from_arrays
     >>> scores = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]] * 20, "labels": [0, 1, 1] * 20}
-    >>> tables(assess(from_arrays(scores)))["bins"][["Samples", "Accuracy"]]
-    Confidence   Samples               Accuracy
-    0.53 to 0.60      20  100.0 % [83.9, 100.0]
-    0.67 to 0.73      20      0.0 % [0.0, 16.1]
-    0.87 to 0.93      20  100.0 % [83.9, 100.0]
+    >>> tables(assess(from_arrays(scores)))["bins"]["Samples"].to_dict()
+    {'0.53 to 0.60': '20', '0.67 to 0.73': '20', '0.87 to 0.93': '20'}
     """
     positive, accepting = numbers.positive, numbers.main_point is not None
     shown = {
@@ -131,7 +128,7 @@ def _rule_row(row: RuleRow, after: RuleRow | None, positive: Positive) -> Cells:
 
 
 def _map_rows(numbers: Assessment) -> list[Cells]:
-    """What each recalibration does; of two classes, to the positive one."""
+    """A row for each map: its metrics; for two classes, those of the positive class."""
     fitted = scores_in(numbers.recalibration)
     if numbers.positive:
         return [_event_map_row(name, row, numbers.positive) for name, row in fitted.items()]
@@ -186,7 +183,7 @@ def _group_row(row: GroupRow, accepting: bool, positive: Positive | None) -> Cel
 
 
 def _answer_row(row: GroupRow, accepting: bool, kind: str) -> Cells:
-    """Accuracy of a group; the effect of the headline's threshold, if there is one."""
+    """The accuracy of a group and, with `accepting`, the effect of the main threshold on it."""
     last = {"Accepted": percent(row.coverage), "Error among them": percent(row.risk)}
     return {
         kind: str(row.group),

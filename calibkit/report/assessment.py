@@ -1,8 +1,7 @@
-"""From saved predictions to all the numbers of a report: what can this confidence be used for?
+"""Compute all the numbers of a report from predictions.
 
-A threshold or a recalibration is never judged on the samples it was chosen on: it is chosen on the
-validation set if there is one, otherwise by cross-fitting. Each sample's confidence, correctness
-and scores are computed once, by `parts.Part`, and passed to every part.
+A threshold or a map is never judged on the samples that it was chosen on. It is chosen on the
+validation set if there is one, and otherwise by cross-fitting.
 """
 
 import warnings
@@ -38,8 +37,8 @@ from calibkit.report.recalibration import Results, recalibrated, recommended
 from calibkit.report.recalibration import guessing as guessing
 from calibkit.stats import Interval
 
-ROWS = 1_000_000  # more are subsampled at random: intervals are narrow enough by then
-EXPLAINED = 200_000  # numbers of scores, above which classwise errors have no interval
+ROWS = 1_000_000  # samples that are used at most, chosen at random: intervals are narrow by then
+EXPLAINED = 200_000  # scores (samples × classes) up to which classwise errors get an interval
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,36 +48,37 @@ class Assessment(Facts):
     Attributes
     ----------
     name, against : str, str or None
-        Names of the model and of a second one.
+        Name of the model, and of the second model if there is one.
     calibkit : str
-        Version.
+        Version of calibkit.
     samples, classes, errors, validation : int
-        How many; 0 without a validation set.
+        Number of test samples, classes, wrong answers and validation samples.
     pairs : bool
-        Whether only confidences are known.
+        Whether only confidences and correctness are known.
     notes : list of str
-        How the file was read.
+        Sentences on how the file was read.
     doubts : list of str
-        Reasons to believe that labels and columns do not belong together: no map is recommended.
+        Sentences on why labels and columns seem not to fit; with a doubt, no map is recommended.
     metrics : dict of str to Interval
-        Those of `metrics.summary`; ``nan`` ends where there is no interval.
+        The metrics of `metrics.summary`; the ends are ``nan`` if there is no interval.
     gap : Interval
-        Confidence minus accuracy.
+        Mean confidence minus accuracy.
     chance_ece : Interval
-        The ECE of as many samples of a model without calibration error: see
+        The ECE that perfectly calibrated confidences would have by chance: see
         `estimates.chance_ece`.
     reliability : curves.Reliability
     histogram : curves.ConfidenceHistogram
     risk_coverage : curves.RiskCoverage
     operating_points, points_after : list of points.OperatingPoint
-        The second on the confidence after the ``recommended`` map.
+        Thresholds on the confidence, without a map and after the ``recommended`` map.
     main_point : points.OperatingPoint or None
-        That of the headline.
+        The threshold that the report recommends.
     recalibration : dict of str to recalibration.MapScores or NotFitted
+        For "none" and each map.
     recommended : str or None
-        One of these.
+        Name of the recommended map, a key of `recalibration`.
     groups, predicted : list of groups.GroupRow
-        Of groups, and of predicted classes.
+        Numbers by group, and by predicted class.
     by_class : list of groups.ClassRow
     comparison : paired.Comparison or None
         None without a second model.
@@ -88,7 +88,7 @@ class Assessment(Facts):
     positive : positive.Positive or None
         None unless there are two classes.
     tokens : bool
-        Whether each token of texts is a sample.
+        Whether each sample is a token of a text or a pixel of an image.
     """
 
     name: str
@@ -134,7 +134,7 @@ def assess(
     Parameters
     ----------
     data, against, target_risk, rules, log
-        As in `calibkit.report.build`.
+        See `calibkit.report.build`.
 
     Returns
     -------
@@ -143,8 +143,8 @@ def assess(
     Raises
     ------
     ValueError
-        If there are fewer than `estimates.LEAST` samples, if the labels of the two models differ,
-        or if a target is not between 0 and 1.
+        There are fewer than `estimates.LEAST` samples, the labels of the two models differ, or a
+        target is not between 0 and 1.
 
     Examples
     --------
@@ -176,7 +176,7 @@ def _assessed(
     guessed: bool,
     log: Callable[[str], None],
 ) -> Assessment:
-    """The numbers of samples that are counted, with an event if there are two classes."""
+    """Compute every number, after rows were counted and a positive class was chosen."""
     (n, k), test, design = data.logits.shape, data.test, data.test.design
     log(f"{n:,} samples, {k:,} classes: metrics")
     confidence, correct = test.scored()
@@ -227,7 +227,7 @@ def _assessed(
 
 
 def _compared() -> list[str]:
-    """Metrics of every sample, of which any resample has an estimate."""
+    """The names of the metrics that are computed on every resample."""
     return [*metrics.ranked_metrics(), "nll", "brier"]
 
 
@@ -264,7 +264,7 @@ def _metrics(data: Predictions, log: Callable[[str], None]) -> dict[str, Interva
 def _risk_coverage(
     confidence: Array, correct: Array, design: Design | None = None
 ) -> curves.RiskCoverage:
-    """`curves.prepare_risk_coverage`, with an interval over test samples instead of seeds.
+    """`curves.prepare_risk_coverage` with an interval over test samples in place of seeds.
 
     Parameters
     ----------

@@ -1,10 +1,10 @@
-"""The same model on other samples: has its calibration changed beyond chance, and where?
+"""One model on several sets of samples: has its calibration changed beyond chance, and where?
 
-Calibration is whether the outcome follows the score: of all answers given 80 %, how many are right.
-A change in the mix of samples changes accuracy and mean confidence together; it is no drift here.
-So samples are compared at equal scores: in bins of the score, is what was observed less what was
-claimed the same as before? Under no drift each bin's difference has mean 0 and the variance of a
-permutation of the pooled samples; the squares of the standardised differences add up to chi².
+Calibration means that the outcome follows the score: 80 % of the answers with a score of 0.8 are
+right. If only the mix of samples changes, accuracy and mean confidence change together. This is no
+drift. So samples are compared at equal scores: in each bin of the score, observed minus claimed is
+compared before and now. Without drift, each difference has the mean 0 and the variance of a
+permutation of the pooled samples, and the sum of the squared standardised differences follows chi².
 """
 
 import math
@@ -24,29 +24,29 @@ from calibkit.report.names import after
 from calibkit.report.predictions import Predictions
 from calibkit.stats import Interval
 
-LEVEL = 0.05
-BINS = 10  # at most
-EVENTS = 10  # expected variance of a bin in the smaller set: enough for a normal approximation
+LEVEL = 0.05  # of the test for drift
+BINS = 10  # bins at most
+EVENTS = 10  # least expected variance in a bin of the smaller set, for a normal approximation
 
 
 @dataclass(frozen=True)
 class Difference(Facts):
-    """What was observed less what was claimed, of samples before and now.
+    """Observed minus claimed in one bin, group or answer, before and now; fractions of 1.
 
     Attributes
     ----------
     name : str
-        Of a bin of scores, a group or an answer.
+        Name of the bin of scores, the group or the answer.
     samples : tuple of two int
-        Old and new.
+        Number of old and of new samples.
     old, new : float
-        Mean outcome less score.
+        Mean of outcome (0 or 1) minus score.
     change : Interval
-        New less old, at 95 %.
+        `new` minus `old`, with a 95 % interval.
     z : float or None
-        The change in standard errors without drift; None if it cannot be told.
+        The change in standard errors as they are without drift; None if there is no such error.
     stands_out : bool
-        Whether it is beyond chance, allowing for the number of places.
+        Whether the change is beyond chance, corrected for the number of bins, groups or answers.
     """
 
     name: str
@@ -60,19 +60,20 @@ class Difference(Facts):
 
 @dataclass(frozen=True)
 class Change(Facts):
-    """What has changed in a set of samples since the first.
+    """How the calibration in a set of samples differs from that in the first set.
 
     Attributes
     ----------
     part : str
         Name of the set.
     p : float
-        Of the test for drift, corrected for the number of sets.
+        p-value of the test for drift, corrected for the number of sets.
     drifted : bool
+        Whether p is below 0.05.
     change : Interval
-        Of what was observed less what was claimed.
+        The change of observed minus claimed over all samples, a fraction of 1.
     bins, predicted, groups : list of Difference
-        By bins of the score, by answers and by groups.
+        The same by bins of the score, by the model's answers and by groups.
     """
 
     part: str
@@ -86,7 +87,20 @@ class Change(Facts):
 
 @dataclass(frozen=True)
 class Observed(Facts):
-    """A set of samples: mean score, share observed, and the first less the second."""
+    """A set of samples; shares are fractions of 1.
+
+    Attributes
+    ----------
+    name : str
+    samples : int
+        Number of samples.
+    claimed : float
+        Mean score.
+    observed : Interval
+        Share of samples with the outcome that the score is about.
+    gap : Interval
+        `claimed` minus `observed`.
+    """
 
     name: str
     samples: int
@@ -102,17 +116,19 @@ class Drift(Facts):
     Attributes
     ----------
     score : str
-        What is claimed: the confidence, or the probability of a class.
+        Name of the score: "confidence", or "P(NAME)" for the probability of a class.
     parts : list of Observed
+        The sets, the oldest first.
     changes : list of Change
-        Of each set but the first.
+        One for each set but the first.
     drifted : int
-        How many have.
+        Number of sets that have drifted.
     p : float
-        The smallest.
+        The smallest p-value of all sets.
     notes : list of str
+        Sentences on how the files were read.
     calibkit : str
-        Version.
+        Version of calibkit.
     """
 
     score: str
@@ -125,13 +141,13 @@ class Drift(Facts):
 
     @property
     def worst(self) -> Change:
-        """The clearest change."""
+        """The change with the smallest p-value."""
         return min(self.changes, key=lambda change: change.p)
 
 
 @dataclass(frozen=True, eq=False)
 class _Set:
-    """Scores (n,) of a set, and whether what they are about is so."""
+    """Scores (n,) of a set, and whether the outcome that each score is about has occurred."""
 
     data: Predictions
     scores: Array
@@ -139,16 +155,17 @@ class _Set:
 
     @property
     def residuals(self) -> Array:
+        """Outcome (0 or 1) minus score, (n,)."""
         return self.hit - self.scores
 
 
 def compare(parts: Sequence[Predictions]) -> Drift:
-    """Compare every part with the first.
+    """Compare the calibration in every set of samples with that in the first set.
 
     Parameters
     ----------
     parts : sequence of Predictions
-        Of one model, the oldest first.
+        Predictions of one model for several sets of samples, the oldest set first.
 
     Returns
     -------
@@ -157,11 +174,12 @@ def compare(parts: Sequence[Predictions]) -> Drift:
     Raises
     ------
     ValueError
-        Fewer than two parts, other classes, or fewer than `LEAST` samples in a part.
+        There are fewer than two sets, their classes differ, or a set has fewer than `LEAST`
+        samples.
     """
     _check(parts)
     first, event = parts[0], None
-    if first.logits.shape[1] == 2:  # the rarer
+    if first.logits.shape[1] == 2:  # the rarer class
         event = int(2 * (first.labels == 1).sum() <= len(first.labels))
     sets = []
     for part in parts:
@@ -184,7 +202,9 @@ def _check(parts: Sequence[Predictions]) -> None:
         raise ValueError(f"predictions: got {len(parts)} part, expected at least two to compare")
     for part in parts:
         if part.class_names != parts[0].class_names:
-            raise ValueError(f"{part.name}: got other classes than {parts[0].name}")
+            raise ValueError(
+                f"{part.name}: got other classes than {parts[0].name}, expected files of one model"
+            )
         if (n := len(part.labels)) < LEAST:
             raise ValueError(f"{part.name}: got {n} samples, expected at least {LEAST}")
 
@@ -201,7 +221,7 @@ def _observed(its: _Set) -> Observed:
 
 
 def _change(was: _Set, now: _Set, sets: int) -> Change:
-    """What has changed since the first of so many other sets."""
+    """Compare the set `now` with the first set `was`; `sets` counts the sets beside the first."""
     both, level = (was, now), LEVEL / sets
     residuals, designs = [its.residuals for its in both], [its.data.design for its in both]
 
@@ -225,7 +245,7 @@ def _change(was: _Set, now: _Set, sets: int) -> Change:
 
 
 def _bins(was: Array, now: Array) -> tuple[list[Array], list[str]]:
-    """The bin of each score, before and now, and the bins' names."""
+    """The bins of the scores: the bin of each old and each new sample, and the bins' names."""
     edges = bin_edges(np.concatenate([was, now]), min(len(was), len(now)))
     ends = [0.0, *edges.tolist(), 1.0]
     names = [f"{a:.2g} to {b:.2g}" for a, b in zip(ends[:-1], ends[1:], strict=True)]
@@ -233,7 +253,7 @@ def _bins(was: Array, now: Array) -> tuple[list[Array], list[str]]:
 
 
 def _groups(was: Predictions, now: Predictions) -> tuple[list[Array], list[str]]:
-    """The group of each sample, before and now, and the names of those that are in both."""
+    """The groups that both sets have: the group of each old and new sample (-1: other), names."""
     if was.groups is None or now.groups is None:
         return [np.full(len(data.labels), -1) for data in (was, now)], []
     columns = [data.groups.reshape(len(data.labels), -1)[:, 0] for data in (was, now)]
@@ -243,21 +263,40 @@ def _groups(was: Predictions, now: Predictions) -> tuple[list[Array], list[str]]
 
 
 def _p_value(overall: Difference, bins: Sequence[Difference], clustered: bool) -> float:
-    """The smaller p-value of two tests: of all samples together, and of the bins."""
+    """The smaller p-value of two tests: one on all samples together, one on the bins.
+
+    With `clustered` the bins depend on each other, and the test on them uses the largest z.
+    """
     z = np.array([row.z for row in bins if row.z is not None])
     of_all = float(2 * norm.sf(abs(overall.z or 0.0)))
     if not len(z):
         return min(1.0, of_all)
     of_bins = float(chi2.sf((z**2).sum(), len(z)))
-    if clustered:  # bins vary together
+    if clustered:
         of_bins = min(1.0, len(z) * float(2 * norm.sf(np.abs(z).max())))
     return min(of_bins, of_all)
 
 
 def bin_edges(scores: Array, fewest: int) -> Array:
-    """Edges between bins of equal expected variance, so that each says about as much.
+    """Edges between bins of equal expected variance.
 
-    Scores near 0 and 1 say little each: a bin of equal mass there would hardly have an event.
+    A score near 0 or 1 has a small variance. A bin with as many samples as the others would hardly
+    have an event there.
+
+    Parameters
+    ----------
+    scores : array (n,)
+        Scores from 0 to 1 of the old and the new samples.
+    fewest : int
+        Number of samples in the smaller set.
+
+    Returns
+    -------
+    array (b - 1,)
+        Edges between b bins, ascending.
+
+    Examples
+    --------
 
     >>> bin_edges(np.repeat([0.01, 0.5, 0.6], 100), 300).round(2).tolist()
     [0.5]
@@ -278,24 +317,25 @@ def differences(
     level: float,
     designs: Sequence[Design] | None = None,
 ) -> list[Difference]:
-    """For each place what was observed less what was claimed, before and now.
+    """For each bin, group or answer, compare observed minus claimed before and now.
 
     Parameters
     ----------
     residuals : two arrays (n,) and (m,)
-        Outcome (0 or 1) less score, of the old and of the new samples.
-    places : two arrays of int
-        Where each sample belongs: an index into `names`, or -1.
+        Outcome (0 or 1) minus score, for the n old and the m new samples.
+    places : two arrays (n,) and (m,) of int
+        The bin, group or answer of each sample: an index into `names`, or -1 for none.
     names : sequence of str
+        Names of the bins, groups or answers.
     level : float
-        Of the test at all places together.
+        The chance that any of them stands out without drift.
     designs : two of design.Design, optional
-        How both were drawn: with which weights, in which clusters.
+        Weights and clusters of the old and of the new samples.
 
     Returns
     -------
     list of Difference
-        Of the places that have at least two samples before and now.
+        One for each name that has at least two old and two new samples.
 
     Examples
     --------
@@ -308,8 +348,8 @@ def differences(
     rows = []
     for i, name in enumerate(names):
         some = [place == i for place in places]
-        old, new = (r[own] for r, own in zip(residuals, some, strict=True))
-        drawn = [design[own] for design, own in zip(designs, some, strict=True)]
+        old, new = (values[rows] for values, rows in zip(residuals, some, strict=True))
+        drawn = [design[rows] for design, rows in zip(designs, some, strict=True)]
         if min(len(old), len(new)) < 2 or any(_no_weight(design) for design in drawn):
             continue
         rows.append(_difference(str(name), old, new, drawn))
@@ -320,6 +360,7 @@ def differences(
 
 
 def _no_weight(design: Design) -> bool:
+    """Whether all samples have a weight of 0."""
     return design.weights is not None and not design.weights.any()
 
 
@@ -333,12 +374,15 @@ def _difference(name: str, old: Array, new: Array, designs: Sequence[Design]) ->
         new=now,
         change=Interval(change, change - half, change + half),
         z=change / error if 0 < error < math.inf else None,
-        stands_out=False,  # told for all places together
+        stands_out=False,  # `differences` decides when it knows how many there are
     )
 
 
 def _means(old: Array, new: Array, designs: Sequence[Design]) -> tuple[float, float, float, float]:
-    """Both means, the standard error of their difference and half its interval."""
+    """The old and the new mean, the standard error of the change, half the width of its interval.
+
+    The standard error is that without drift; the interval allows for a drift.
+    """
     if all(design.plain for design in designs):
         pooled = np.concatenate([old, new])
         error = math.sqrt(pooled.var(ddof=1) * (1 / len(old) + 1 / len(new)))

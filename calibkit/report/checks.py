@@ -1,4 +1,4 @@
-"""What else a careful reader would ask about the data of a report."""
+"""Check the data of a report for what would mislead: shared samples, ties, zeros, guessing."""
 
 from dataclasses import dataclass
 
@@ -14,29 +14,29 @@ IMPROBABLE = 85  # nats: a probability of the true class below 1e-37
 
 @dataclass(frozen=True)
 class Checks(Facts):
-    """What a careful reader would ask.
+    """The results of the checks.
 
     Attributes
     ----------
     overlap : int
-        Test samples whose scores a validation sample has, too.
+        Number of test samples with exactly the scores of a validation sample.
     tied : int
-        Samples for which that is to be expected: see `_tied`.
+        Number of test samples for which chance explains that: see `_tied`.
     majority : float
-        Share of the most common class.
+        Share of the most common class, a fraction of 1.
     classes_seen : int
-        Classes among the labels.
+        Number of different classes among the labels.
     saturated : float
         Share of confidences that are exactly 1.
     as_logits : bool
         Whether confidences are a softmax of logits.
     distinct : int
-        Distinct confidences below 1, or of logits distinct log-odds.
+        Number of different confidences below 1, or, for logits, of different log-odds.
     improbable : int
-        Samples whose true class was given a probability below 1e-37, or 0.
+        Number of samples whose true class got a probability below 1e-37, or 0.
     guessing : list of str
-        The sets, "test" or "validation", whose labels the scores say nothing about: see
-        `estimates.guessing`.
+        Those of the sets "test" and "validation" in which the scores say nothing about the labels:
+        see `estimates.guessing`.
     """
 
     overlap: int
@@ -51,7 +51,7 @@ class Checks(Facts):
 
 
 def checks(data: Predictions) -> Checks:
-    """What else a careful reader would ask about the data.
+    """Run all checks on predictions.
 
     Examples
     --------
@@ -77,10 +77,10 @@ def checks(data: Predictions) -> Checks:
 
 
 def _tied(data: Predictions) -> int:
-    """How many test samples would share their scores with a validation sample by ties alone.
+    """How many test samples would have the scores of a validation sample by chance.
 
-    Half of the test set is looked up in the other half, both of random samples: what two sets of
-    different samples have in common. A tree has a few leaves, and all its scores are shared.
+    A decision tree, for instance, gives the same scores to many samples. So the test set is split
+    at random into halves of different samples, and one half is looked up in the other.
     """
     n, m = len(data.labels), len(data.val_labels)
     order = np.random.default_rng(0).permutation(n)

@@ -1,4 +1,4 @@
-"""What is said of several models: which is better on which metric, in words and in tables."""
+"""Say in words and in tables which of several models is better in which metric."""
 
 import math
 from collections.abc import Mapping
@@ -11,9 +11,9 @@ from calibkit.report.words import Statement, card, doubtful, say
 from calibkit.report.written import POINTS, change, framed, negative, number
 from calibkit.stats import Interval
 
-DECIDING = ("accuracy", "excess_ece", "brier", "auroc", "aurc")  # what verdicts are about
-OF_EVENT = ("excess_ece", "auroc", "aupr_success", "brier")  # of the probability of a class
-_OF_EVENT = {  # what the metrics of confidence and correctness are for a probability
+DECIDING = ("accuracy", "excess_ece", "brier", "auroc", "aurc")  # metrics that verdicts are about
+OF_EVENT = ("excess_ece", "auroc", "aupr_success", "brier")  # the same if a class is positive
+_OF_EVENT = {  # names of the metrics if a class is positive
     "ece": "ECE of the probability",
     "excess_ece": "Excess ECE of the probability",
     "auroc": "ROC AUC",
@@ -25,13 +25,15 @@ _UNITS = {1000: " × 1000", 100: " (%)"}  # at the head of a column
 
 
 def label(name: str, numbers: Comparison) -> str:
-    """What a metric is called in `numbers`."""
+    """The name of a metric for readers; it depends on whether a class is positive."""
     own = _OF_EVENT if numbers.positive else {}
     return own.get(name, terms.METRICS[name].label)
 
 
 def better(name: str, difference: Interval) -> int:
-    """1 if a difference in a metric favours the first model, -1 if the second, 0 if neither.
+    """Which model a difference (first minus second) favours: 1 the first, -1 the second, 0 none.
+
+    0 means that the interval contains 0, or that neither direction of the metric is better.
 
     >>> better("nll", Interval(0.2, 0.1, 0.3)), better("auroc", Interval(0.2, -0.1, 0.5))
     (-1, 0)
@@ -42,7 +44,7 @@ def better(name: str, difference: Interval) -> int:
 
 
 def on_comparison(numbers: Comparison, against: str) -> Statement:
-    """How a model compares with a second one, called `against`."""
+    """The statement that compares the first model with the second one, called `against`."""
     won, lost = [], []
     for name in _deciding(numbers):
         side, called = better(name, numbers.pairs[0].difference[name]), label(name, numbers)
@@ -62,11 +64,12 @@ def on_comparison(numbers: Comparison, against: str) -> Statement:
 
 
 def _deciding(numbers: Comparison) -> tuple[str, ...]:
+    """The metrics that verdicts are about."""
     return OF_EVENT if numbers.positive else DECIDING
 
 
 def _directions(numbers: Comparison) -> dict[str, str]:
-    """For each model, on which side it is off."""
+    """For each model, in words, whether its confidence is too high or too low, and by how much."""
     return {
         model: _probability_off(gap, numbers.mean[model], numbers.share[model])
         if numbers.positive
@@ -76,7 +79,9 @@ def _directions(numbers: Comparison) -> dict[str, str]:
 
 
 def confidence_off(gap: Interval) -> str:
-    """On which side a mean confidence is off.
+    """Say whether the mean confidence is above or below the accuracy, and by how many points.
+
+    `gap` is mean confidence minus accuracy, in fractions of 1.
 
     >>> confidence_off(Interval(-0.2, -0.3, -0.1)).replace("\\u00a0", " ")
     'under-confident by 20 points [10, 30]'
@@ -87,23 +92,27 @@ def confidence_off(gap: Interval) -> str:
 
 
 def _probability_off(gap: Interval, mean: float, share: float) -> str:
+    """Say whether a mean probability is above or below the share of positives, and by how much."""
     side, ratio = side_of_mean(gap, mean, share), times(mean, share)
     return _off(side, gap) + (f" ({ratio:.2g} times)" if side and ratio else "")
 
 
 def _off(side: str, gap: Interval) -> str:
+    """The side with the size of the gap in points; "right on average" if the gap may be 0."""
     if gap.outcome() not in ("higher", "lower"):
         return f"right on average ({change(gap)})"
     return f"{side} by {number(gap if gap.estimate > 0 else negative(gap), 100, POINTS)}"
 
 
 def is_slight(gap: Interval, mean: float, share: float) -> bool:
-    """Whether a mean probability is off by little, also in proportion."""
+    """Whether a mean probability is off by less than one point and by less than a fifth or so."""
     return abs(gap.estimate) < 0.01 and 0.8 < _ratio(mean, share) < 1.25
 
 
 def side_of_mean(gap: Interval, mean: float, share: float) -> str:
-    """How a mean probability is off from the share of positives; "" if the gap may be 0.
+    """Say how far the mean probability is from the share of positives; "" if the gap may be 0.
+
+    `gap` is `mean` minus `share`; all are fractions of 1.
 
     >>> side_of_mean(Interval(0.34, 0.33, 0.35), 0.36, 0.02)
     'far too high'
@@ -120,19 +129,19 @@ def _ratio(mean: float, share: float) -> float:
 
 
 def times(mean: float, share: float) -> float:
-    """How many times too high a mean probability is, where that says more than a difference."""
+    """The ratio of mean probability to share of positives, if at least 1.5; otherwise 0."""
     return mean / share if share and mean / share >= 1.5 else 0.0
 
 
 def compared(numbers: Comparison) -> list[Statement]:
-    """For each metric that decides, which model beats which: ``title``, ``text``, ``tone``."""
+    """For each metric in a verdict, say which model beats which: ``title``, ``text``, ``tone``."""
     if numbers.doubts:
         return doubtful(numbers.doubts)
     return [_statement(name, numbers) for name in _deciding(numbers)]
 
 
 def _statement(name: str, numbers: Comparison) -> Statement:
-    """Which model is better in a metric, with the values of all."""
+    """The statement on one metric: which models are better, and the values of all models."""
     scale, wins = terms.METRICS[name].scale, _wins(name, numbers)
     title, tone = _title(label(name, numbers), wins)
     digits = 2 if scale > 1 else 4
@@ -145,7 +154,7 @@ def _statement(name: str, numbers: Comparison) -> Statement:
 
 
 def _wins(name: str, numbers: Comparison) -> dict[str, set[str]]:
-    """For each model, those that it beats in a metric."""
+    """For each model, the names of the models that it beats in a metric."""
     wins: dict[str, set[str]] = {model: set() for model in numbers.models}
     for pair in numbers.pairs:
         if side := better(name, pair.difference[name]):
@@ -155,12 +164,12 @@ def _wins(name: str, numbers: Comparison) -> dict[str, set[str]]:
 
 
 def _title(called: str, wins: Mapping[str, set[str]]) -> tuple[str, str]:
-    """Title and tone."""
+    """Title and tone of the statement on a metric, from which model beats which."""
     for model, beaten in wins.items():
         if len(beaten) == len(wins) - 1:
             others = "all others" if len(wins) > 2 else min(beaten)
             return f"{called}: {model} beats {others}", "good"
-    each = [f"{model} beats {', '.join(sorted(its))}" for model, its in wins.items() if its]
+    each = [f"{model} beats {', '.join(sorted(some))}" for model, some in wins.items() if some]
     if each:
         return f"{called}: {'; '.join(each)}", "fair"
     return f"{called}: no two can be told apart", "unsure"
@@ -170,7 +179,7 @@ def _title(called: str, wins: Mapping[str, set[str]]) -> tuple[str, str]:
 
 
 def compared_tables(numbers: Comparison) -> dict[str, pd.DataFrame]:
-    """``metrics`` (a row per model) and ``pairs`` (a row per pair), as text."""
+    """Tables of text: ``metrics`` (one row per model) and ``pairs`` (one row per two models)."""
 
     def row(found: Mapping[str, Interval], pair: bool) -> dict[str, str]:
         cells = {}
@@ -187,5 +196,5 @@ def compared_tables(numbers: Comparison) -> dict[str, pd.DataFrame]:
 
 
 def pair_name(pair: Pair) -> str:
-    """The difference of two models, as a label."""
+    """The label of a difference: "first − second"."""
     return f"{pair.first} − {pair.second}"

@@ -1,4 +1,4 @@
-"""Several models on the same samples: every pair compared, one HTML page, numbers as JSON."""
+"""The command ``calibkit compare``: compare several models, write an HTML page and JSON."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -34,34 +34,37 @@ def build(
 ) -> Path:
     """Compare the models of several prediction files; write ``compare.html`` and ``compare.json``.
 
-    Files of other samples of one model, or a single table with a column ``date``, are compared
-    with the oldest: see `calibkit.report.drift`.
+    Several files usually hold the predictions of several models for the same samples. With
+    `unpaired`, they hold those of one model for different samples, and every file is compared with
+    the first: see `calibkit.report.drift`. So is a single table with a column ``date``, which is
+    cut into periods.
 
     Parameters
     ----------
     paths : sequence of path or Predictions
-        At least two, on the same samples; or see above. Rows are matched by a column that names
-        them in all files, see `calibkit.report.matching`.
+        At least two files; or one table with a column ``date`` or with several models. Rows are
+        matched by a column that names them in all files: see `calibkit.report.matching`.
     out : path
         Folder to write to; created if missing.
     labels : path, optional
-        Labels in a file of their own.
+        A file that holds only the labels.
     unpaired : bool
-        The files are of other samples, the oldest first.
+        Whether the files hold different samples, the oldest file first.
     ids : str, optional
         The column that names the rows; by default it is looked for.
     positive : str, optional
-        Of two classes, the name of the one whose probability is compared; by default it is guessed.
+        With two classes, the name of the class whose probability is compared; by default it is
+        guessed.
     cluster : str, optional
-        A column or array, such as ``patient``, of whose values the samples are alike: intervals are
-        then over these.
+        A column or array, such as ``patient``. Samples with the same value depend on each other,
+        and intervals allow for it.
     rows : bool
-        False leaves out what belongs to a single row: see `calibkit.report.privacy`.
+        False leaves out all numbers that belong to a single row: see `calibkit.report.privacy`.
     told : function of str, optional
         Called with the text of ``compare.json`` when both files are written.
     **reading
         ``tokens``, ``columns``, ``minus_one``, ``as_is``, ``one_label``: as in `predictions.read`.
-        Of a single file, several patterns of probs or logits are several models:
+        Several patterns of probs or logits make several models of a single file:
         ``columns=["probs=p*", "probs=cal_p*"]``.
 
     Returns
@@ -72,7 +75,7 @@ def build(
     Raises
     ------
     ValueError
-        In one line, as from `predictions.read`; if the samples are not the same.
+        A file cannot be read, or the samples are not the same. The message has one line.
     """
     alone = len(paths) == 1 and not isinstance(paths[0], Predictions)
     several = models_of(reading.get("columns", ())) if alone else {}
@@ -80,7 +83,10 @@ def build(
         reading["cluster"] = cluster
         given = {"ids": ids, "positive": positive}
         if asked := [name for name, value in given.items() if value is not None]:
-            raise ValueError(f"{asked[0]}: only for models on the same samples, got other samples")
+            raise ValueError(
+                f"{asked[0]}: only for models on the same samples, got different samples: leave it "
+                "out"
+            )
         models = drift.by_date(paths[0], **reading) if alone else _read(paths, labels, **reading)
         inputs = predictions.inputs_of(*models)
         return drift.write(drift.compare(models), Path(out), rows, inputs, told)
@@ -88,7 +94,7 @@ def build(
     if several:
         found = [_read(paths, labels, **reading | {"columns": x})[0] for x in several.values()]
         models = [replace(x, name=name, ids=None) for x, name in zip(found, several, strict=True)]
-        matches = matching.Matched(models, None, [])  # of one table
+        matches = matching.Matched(models, None, [])  # rows of one table need no matching
     else:
         matches = matching.matched(_read(paths, labels, **reading), ids)
     inputs, by, said = predictions.inputs_of(*matches.models), matches.by, matches.notes
@@ -125,7 +131,10 @@ def _read(
 def _about(
     models: Sequence[Predictions], positive: str | None
 ) -> tuple[list[Predictions], list[str]]:
-    """Of two classes, the models with the one whose probability is compared, and if guessed so."""
+    """Set the positive class of the first model if there are two classes, with a note if guessed.
+
+    The probability of this class is compared. `positive` is the name that the caller gave.
+    """
     first, *others = models
     if positive is not None:
         return [first.about(positive), *others], []
@@ -133,12 +142,15 @@ def _about(
         return list(models), []
     first = replace(first, positive=classes.guess(first))
     taken, other = (first.class_names[i] for i in (first.positive, 1 - first.positive))
-    note = f"“{taken}” was taken to be the class of interest. If it is “{other}”: --positive."
+    note = f"“{taken}” was taken to be the class of interest. If it is “{other}”, say --positive."
     return [first, *others], [note]
 
 
 def _drawn(models: Sequence[Predictions]) -> tuple[list[Predictions], list[str]]:
-    """The models with weights and clusters, and what a report says of these and of copies."""
+    """Give the first model the weights and clusters of all, and leave out rows of weight 0.
+
+    The notes say how weights, clusters and repeated rows count.
+    """
     weights, (clusters, name) = weights_of(models), clusters_of(models)
     first = replace(models[0], weights=weights, clusters=clusters, cluster_name=name)
     counted, _ = sampling.counted(replace(first, notes=(), val_weights=None, val_clusters=None))
@@ -151,7 +163,9 @@ def _drawn(models: Sequence[Predictions]) -> tuple[list[Predictions], list[str]]
 def models_of(
     columns: Mapping[str, str | Sequence[str]] | Sequence[str],
 ) -> dict[str, dict[str, Sequence[str]]]:
-    """The columns of each of several models in one table, by a name; empty if there is one model.
+    """For each model in a single table, the columns to read; empty if the table has one model.
+
+    A model is called by its pattern of scores.
 
     >>> list(models_of(["probs=p?", "probs=cal_p?", "label=y"]))
     ['p?', 'cal_p?']
@@ -168,7 +182,7 @@ _COLOURS = {1: plots.CORRECT, -1: plots.WRONG, 0: "0.5"}
 
 
 def draw(name: str, numbers: Comparison) -> Figure:
-    """Draw "forest" (differences of pairs) or "reliability"."""
+    """Draw a picture: "forest" (the differences of all pairs) or "reliability" (curves)."""
     with html.style():
         if name == "reliability":
             fig, ax = plt.subplots(figsize=(6.4, 4.4))

@@ -1,9 +1,9 @@
-"""Sets of answers that hold the truth as often as asked for, before and after a temperature.
+"""Conformal sets of classes, before and after temperature scaling.
 
-Split conformal prediction needs no calibrated probabilities for its coverage, but the size of its
-sets follows from them. A temperature is known to make the sets of adaptive scores larger, and their
-coverage more even over the classes; sets by a threshold on the probability hardly change (Xi et
-al., TMLR 2025; Dabah and Tirer, ICML 2025).
+A conformal set contains the true class with a chosen probability, its coverage, even if the
+probabilities are not calibrated. But the size of the sets depends on the probabilities. Temperature
+scaling is known to make adaptive sets larger and their coverage more even over the classes.
+Threshold sets hardly change (Xi et al., TMLR 2025; Dabah and Tirer, ICML 2025).
 """
 
 from dataclasses import dataclass
@@ -21,22 +21,22 @@ from calibkit.report.predictions import Predictions
 from calibkit.resampling import as_groups
 from calibkit.stats import Interval
 
-LEVEL = 0.9
-SCORES = ("lac", "aps")  # a threshold on the probability; probabilities added up
+LEVEL = 0.9  # coverage, a fraction of 1
+SCORES = ("lac", "aps")  # threshold sets; adaptive sets
 
 
 @dataclass(frozen=True)
 class Measured(Facts):
-    """Sets of answers on new samples.
+    """Conformal sets of new samples; shares are fractions of 1.
 
     Attributes
     ----------
     coverage : Interval
-        Share of sets that hold the truth (Wilson).
+        Share of sets that contain the true class (Wilson).
     size : float
-        Mean number of classes.
+        Mean number of classes in a set.
     class_gap : float
-        Mean over classes of how far their coverage is from the level.
+        Distance of a class's coverage from the level, mean over classes.
     """
 
     coverage: Interval
@@ -46,7 +46,7 @@ class Measured(Facts):
 
 @dataclass(frozen=True)
 class Effect(Facts):
-    """Sets before and after temperature scaling."""
+    """Conformal sets before and after temperature scaling."""
 
     before: Measured
     after: Measured
@@ -59,11 +59,11 @@ class Sets(Facts):
     Attributes
     ----------
     level : float
-        Coverage asked for, a fraction of 1.
+        The coverage that the sets should have, a fraction of 1.
     temperature : float
-        Mean over fits.
+        The fitted temperature, mean over folds.
     lac, aps : Effect
-        With the scores of Sadinle et al. 2019 and of Romano et al. 2020 (randomised).
+        Threshold sets (Sadinle et al. 2019) and adaptive sets (Romano et al. 2020, randomised).
     """
 
     level: float
@@ -74,7 +74,7 @@ class Sets(Facts):
 
 @dataclass(frozen=True, eq=False)
 class _Split:
-    """Two halves, to fit a temperature and the sets to, and the rows that these are judged on."""
+    """One half to fit the temperature to, one for the sets' limit, and the test rows to judge."""
 
     first: Part
     second: Part
@@ -82,15 +82,19 @@ class _Split:
 
 
 def sets(data: Predictions) -> Sets | None:
-    """Size and coverage of conformal sets with and without a temperature.
+    """Measure size and coverage of conformal sets before and after temperature scaling.
 
-    The temperature is fitted to one half of the validation set, and the sets to the other half;
-    without a validation set both are cross-fitted.
+    The temperature is fitted to one half of the validation set, and the limit of the sets to the
+    other half. Without a validation set, both are cross-fitted.
+
+    Parameters
+    ----------
+    data : Predictions
 
     Returns
     -------
     Sets or None
-        None for two classes, or fewer than `FEW` samples to fit to.
+        None for two classes, or for fewer than 4 × `FEW` samples to fit to.
 
     Examples
     --------
@@ -124,7 +128,10 @@ def sets(data: Predictions) -> Sets | None:
 
 
 def _splits(data: Predictions) -> list[_Split]:
-    """Halves to fit on, of the validation set, or else of all folds but one; rows to judge."""
+    """Split the validation set, or for each fold the samples outside of it, into two halves.
+
+    Each split also has the test rows to judge.
+    """
     n, k = data.logits.shape
     most, held = max(estimates.judged(k), 4 * FEW), data.validation
     if held is not None:
@@ -135,7 +142,7 @@ def _splits(data: Predictions) -> list[_Split]:
 
 
 def _halves(part: Part, rows: Array) -> list[Part]:
-    """Two halves of some rows, in random order, with no cluster in both."""
+    """Split rows, given in random order, into two halves; each cluster is in one half only."""
     clusters = part.design.clusters
     if clusters is None or (clusters[rows] == clusters[rows[0]]).all():
         return [part[half] for half in np.array_split(rows, 2)]
@@ -146,13 +153,17 @@ def _halves(part: Part, rows: Array) -> list[Part]:
 
 
 def _temperature(part: Part) -> float:
+    """The temperature fitted to a part."""
     if part.weights is None:
         return optimal_temperature(part.logits, part.labels)[0]
     return TemperatureScaling().fit(part.logits, part.labels, part.weights).temperature_
 
 
 def _judge(name: str, split: _Split, data: Predictions, t: float) -> tuple[Array, Array]:
-    """Of every judged row, whether its set holds the truth, and how many classes that has."""
+    """For every judged row, whether its set contains the true class, and the size of the set.
+
+    `t` is the temperature by which logits are divided.
+    """
     rng = np.random.default_rng(1)
     own, new = (
         scores(name, softmax(logits.astype(np.float64) / t), rng)
@@ -165,6 +176,7 @@ def _judge(name: str, split: _Split, data: Predictions, t: float) -> tuple[Array
 
 
 def _measured(hit: Array, size: Array, labels: Array, design: Design) -> Measured:
+    """Coverage and size of sets, from `hit` (whether each contains the true class) and `size`."""
     weights = np.ones(len(labels)) if design.weights is None else design.weights
     count = np.bincount(labels, weights)
     by_class = np.bincount(labels, weights * hit)[count > 0] / count[count > 0]
@@ -173,18 +185,21 @@ def _measured(hit: Array, size: Array, labels: Array, design: Design) -> Measure
 
 
 def scores(name: str, probs: Array, rng: np.random.Generator) -> Array:
-    """How badly each class fits; a set holds those up to a limit.
+    """Return how badly each class fits; a conformal set contains the classes up to a limit.
 
     Parameters
     ----------
     name : {"lac", "aps"}
+        Threshold sets or adaptive sets.
     probs : array (n, k)
+        Probabilities.
     rng : numpy.random.Generator
+        Randomises "aps".
 
     Returns
     -------
     array (n, k)
-        "lac": 1 - p; "aps": the sum of all larger p, and a random part of its own.
+        "lac": 1 - p. "aps": the sum of all larger probabilities, plus a random part of p.
 
     Examples
     --------
@@ -205,9 +220,10 @@ def scores(name: str, probs: Array, rng: np.random.Generator) -> Array:
 
 
 def quantile(values: Array, level: float, weights: Array | None = None) -> float:
-    """The limit that a new value keeps with a probability of at least `level`.
+    """Return a limit that a new value does not exceed with a probability of at least `level`.
 
-    With weights, of which the new value has 1 (Tibshirani et al. 2019).
+    `values` (n,) come from the same distribution as the new value. With `weights` (n,), the new
+    value has the weight 1 (Tibshirani et al. 2019). The limit is infinite for too few values.
 
     >>> quantile(np.arange(1.0, 10.0), 0.9), quantile(np.arange(1.0, 9.0), 0.9)
     (9.0, inf)

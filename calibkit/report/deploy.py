@@ -1,8 +1,8 @@
-"""From saved predictions to what is deployed: a fitted map, and thresholds for its probabilities.
+"""The command ``calibkit recalibrate``: fit a map for deployment, and choose thresholds.
 
-``calibkit recalibrate preds.npz --save map.json`` in steps. The map is fitted to the validation set
-and judged on the test set. Without a validation set it is fitted to all samples and judged by
-cross-fitting: each sample by a map, and each threshold by a choice, that has not seen it.
+The map is fitted to the validation set and judged on the test set. Without a validation set, the
+map is fitted to all samples and judged by cross-fitting: each sample is judged by a map, and by
+thresholds, that were fitted without it.
 """
 
 import math
@@ -40,48 +40,57 @@ def recalibrate(
     rules: Sequence[tuple[str, float]] = (),
     groups: Array | None = None,
 ) -> tuple[posthoc.Recalibration, dict[str, Any]]:
-    """Fit a map, and choose thresholds for the probabilities behind it.
+    """Fit a map, and choose thresholds on the recalibrated probabilities.
 
     Parameters
     ----------
     data : Predictions
-        No cluster, if there are any, is on both sides of a fold, and `harm` counts clusters.
+        If it has clusters, each cluster is on one side of a fold only, and `harm` counts clusters.
     name : str
-        One of `recalibration.NAMES`, or "auto": the map that a report recommends, or a temperature
-        where it recommends none.
+        One of `recalibration.NAMES`, or "auto": the map that a report recommends, or temperature
+        scaling if it recommends none.
     of : str, optional
-        Of two classes, the one that `rules` are about; by default as in a report.
+        With two classes, the class that `rules` are about; by default the one a report takes.
     target_risk : sequence of float
-        Error rates for thresholds on the highest probability; by default, for more than two
-        classes, some below the error rate.
+        Error rates (fractions of 1) for thresholds on the highest probability. By default, for more
+        than two classes, some rates below the model's error rate.
     rules : sequence of (str, float)
-        Of two classes, what a threshold on the probability of that one is for: pairs of a name of
-        `thresholds.RULES` and a value; by default, those of a report.
+        With two classes, the rules for thresholds on the probability of the class `of`: pairs of a
+        name of `thresholds.RULES` and a value. By default, the rules of a report.
     groups : array (n,), optional
         The clusters of the test samples, in place of those of the file.
 
     Returns
     -------
     Recalibration
-        Fitted; ``model.save(path, **about)`` writes both.
+        The fitted map. ``model.save(path, **about)`` writes the map and the dict to a file.
     dict
-        ``class_names`` (the order of the columns); ``scores`` ("logits" or "log-probabilities",
-        which the map takes), ``floor`` (what a probability of 0 counts as, and those of a row at
-        most: see `calibkit.precision`; 0 for logits) and ``zeros`` (why, None if none is 0);
-        ``chosen`` (why this map, None if it was named); ``refused`` (why it should not be used,
-        None if nothing is against it); ``harm`` (what `harm` returns); ``fitted_on`` (file,
-        samples, their part); ``inputs`` (``file`` and ``sha256`` of each file that was read);
-        ``measured`` (``samples``, and accuracy, ECE, NLL, Brier score and, of two classes, the
-        classwise ECE, ``before`` and ``after``); ``thresholds``: for each the ``rule`` and its
-        ``value``, the ``column`` it is about (None: the highest), ``threshold`` (None if none keeps
-        the rule), ``here`` (what it does to the samples of the test set with this map: counts) and
-        what it does to samples it was not chosen on, as [estimate, low, high]; ``sampling`` (how
-        rows are counted), ``warnings``.
+        What is known about the map, by these keys:
+
+        - ``class_names``: the order of the columns of scores.
+        - ``scores``: which scores the map takes, "logits" or "log-probabilities".
+        - ``floor``: the probability that an exact 0 counts as, and the sum that all zeros of a row
+          count as at most (see `calibkit.precision`); 0 for logits.
+        - ``zeros``: a sentence that explains the floor; None if no probability is 0.
+        - ``chosen``: why this map was chosen; None if `name` named it.
+        - ``refused``: why the map should not be used; None if nothing is against it.
+        - ``harm``: what `harm` returns.
+        - ``fitted_on``: the file, the number of samples, and their part ("validation" or "all").
+        - ``inputs``: ``file`` and ``sha256`` of each file that was read.
+        - ``measured``: the number of ``samples``, and metrics ``before`` and ``after``: accuracy,
+          ECE, NLL, Brier score and, for two classes, the classwise ECE.
+        - ``thresholds``: one dict for each threshold. It has the ``rule`` and its ``value``; the
+          ``column`` of the class (None: the highest probability); the ``threshold`` (None if none
+          keeps the rule); ``here``, counts in the test set with this map; and shares to expect for
+          new samples, each as [estimate, low, high].
+        - ``sampling``: sentences on how rows are counted.
+        - ``warnings``: sentences.
 
     Raises
     ------
     ValueError
-        In one line: too few samples, a map that these cannot fit, or a rule that makes no sense.
+        There are too few samples, the map cannot be fitted to them, or a rule makes no sense. The
+        message has one line.
 
     Examples
     --------
@@ -132,33 +141,37 @@ def recalibrate(
 
 
 def _check(data: Predictions, name: str) -> None:
-    """Refuse an unknown map, and scores that no map should be fitted to."""
+    """Raise `ValueError` for an unknown map, and for scores that no map should be fitted to."""
     if name not in (AUTO, *NAMES):
         raise ValueError(f"map: got {name!r}, expected one of {', '.join((AUTO, *NAMES))}")
     if not data.kind.known:
-        raise ValueError("confidence: got pairs, expected probabilities of classes, for a map")
+        raise ValueError(
+            "confidence: got confidences with correctness, expected probabilities of all classes, "
+            "which a map needs"
+        )
     if data.doubts:
         raise ValueError(
-            f"{data.name}: {' '.join(data.doubts)} No map was fitted; if the file is right as it "
-            "is, --as-is fits one"
+            f"{data.name}: {' '.join(data.doubts)} No map was fitted; if the file is right, "
+            "--as-is fits one"
         )
 
 
 @dataclass(frozen=True, eq=False)
 class _Fit:
-    """A map that was fitted.
+    """A fitted map, with the probabilities by which it is judged.
 
     Attributes
     ----------
     model : Recalibration
-        To be deployed.
+        The map to deploy.
     maps : list of Recalibration
-        Those that judge it: itself, or one for each fold.
+        The maps that judge the test samples: `model`, or one map for each fold.
     size : int
-        Samples that each of these was fitted to.
+        Number of samples that each of `maps` was fitted to.
     before, after : arrays (n, k)
-        Probabilities of the test set, without a map and by maps that have not seen it.
+        Probabilities of the test samples: without a map, and by maps fitted without them.
     caught : list of warnings
+        The warnings of the fits.
     """
 
     model: posthoc.Recalibration
@@ -170,6 +183,7 @@ class _Fit:
 
 
 def _fitted(data: Predictions, kind: type[posthoc.Recalibration]) -> _Fit:
+    """Fit a map of some kind, for deployment and for its judgement."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", posthoc.PosthocWarning)
         maps, after, size = estimates.held_out(data, kind)
@@ -180,7 +194,7 @@ def _fitted(data: Predictions, kind: type[posthoc.Recalibration]) -> _Fit:
 
 
 def _harm(data: Predictions, fit: _Fit) -> dict[str, Any]:
-    """What `harm` finds, and ``at_end``: what lies at the end of its range, or None."""
+    """The dict of `harm` with a key ``at_end``: a warning that a number hit its limit, or None."""
     design = (data.validation or data.test).design
     size = fit.size if design.plain else round(design.size)
     floor = float(np.min(data.floor.each)) / fit.after.shape[1] if data.floor else 0.0
@@ -191,17 +205,17 @@ def _harm(data: Predictions, fit: _Fit) -> dict[str, Any]:
 
 
 def _warnings(data: Predictions, fit: _Fit) -> list[str]:
-    """The first warning of the fit, all others, and whether the labels fit the scores."""
-    said: dict[bool, list[str]] = {True: [], False: []}
+    """The warnings to show: the first on the map, all others, and one if labels do not fit."""
+    on_map: dict[bool, list[str]] = {True: [], False: []}
     for each in fit.caught:
-        said[issubclass(each.category, posthoc.PosthocWarning)].append(str(each.message))
-    shown = said[True][:1] + said[False]
+        on_map[issubclass(each.category, posthoc.PosthocWarning)].append(str(each.message))
+    shown = on_map[True][:1] + on_map[False]
     if sets := guessing(data):
         shown.append(say(None, "guessing", checks={"guessing": sets}))
     return list(dict.fromkeys(shown))
 
 
-# --- thresholds for the probabilities behind the map ---
+# --- thresholds on the recalibrated probabilities ---
 
 
 def _thresholds(
@@ -211,7 +225,7 @@ def _thresholds(
     target_risk: Sequence[float],
     rules: Sequence[tuple[str, float]],
 ) -> list[dict[str, Any]]:
-    """A row for each error rate, and for each rule about a class."""
+    """One dict for each error rate, and for each rule about the class `column`."""
     rows = []
     if column is None or target_risk:
         answers = _about(fit.after, data.labels, None, data.weights)
@@ -226,7 +240,7 @@ def _thresholds(
 def _rows(
     data: Predictions, fit: _Fit, column: int | None, rules: Sequence[tuple[str, float]]
 ) -> list[dict[str, Any]]:
-    """Thresholds on the probability of a class, or on the highest."""
+    """One dict for each rule, on the probability of the class `column`, or (None) the highest."""
     dtype = data.logits.dtype
 
     def judged(
@@ -250,7 +264,10 @@ def _rows(
 
 
 def _about(probs: Array, labels: Array, column: int | None, weights: Array | None = None) -> Scored:
-    """The probability of a class and whether it is the true one; of None, the highest."""
+    """The probability of the class `column`, (n,), and whether this class is the true one.
+
+    With None, the highest probability, and whether the answer is right.
+    """
     if column is not None:
         return Scored(probs[:, column], labels == column, weights)
     return Scored(probs.max(axis=1), probs.argmax(axis=1) == labels, weights)
@@ -264,9 +281,10 @@ def _row(
     right: Array,
     design: Design,
 ) -> dict[str, Any]:
-    """A threshold, and what it does to the test samples by this map and by maps new to them.
+    """A threshold, with counts in the test set and shares to expect for new samples.
 
-    `right` says whether what the score is about is so by the latter.
+    Counts are by this map, shares by maps fitted without the sample. `right` (n,) says whether the
+    outcome that a score is about has occurred, by the maps of the shares.
     """
     threshold, taken, flag = judge(rule, value)
     here, found = positive.counted(taken, judge.test.y), positive.counted(flag, right, design)
@@ -287,7 +305,7 @@ def _row(
 
 
 def _column(data: Predictions, name: str | None) -> int | None:
-    """The class that rules are about, if there are two."""
+    """The column of the class that rules are about; None for more than two classes."""
     if name is not None:
         return data.about(name).positive
     if data.kind.two:
@@ -296,12 +314,13 @@ def _column(data: Predictions, name: str | None) -> int | None:
 
 
 def _measure(probs: Array, labels: Array, weights: Array | None) -> dict[str, float | None]:
+    """The metrics of probabilities (n, k); shares are fractions of 1, an infinite NLL is None."""
     own, right = {"sample_weight": weights}, _about(probs, labels, None).y
     found: dict[str, float | None] = {
         "accuracy": float(np.average(right, weights=weights)),
         "ece": metrics.ece(probs, labels, **own),
     }
-    if probs.shape[1] == 2:  # it sees what the ECE of the answer does not
+    if probs.shape[1] == 2:  # with two classes, the ECE of the answer misses some errors
         found["classwise_ece"] = metrics.classwise_ece(probs, labels, **own)
     nll = metrics.nll(probs, labels, **own)
     found["nll"] = nll if math.isfinite(nll) else None  # None: infinite
@@ -312,14 +331,14 @@ def _measure(probs: Array, labels: Array, weights: Array | None) -> dict[str, fl
 
 
 def _refused(found: dict[str, Any]) -> str | None:
-    """Why a map should not be used."""
+    """A sentence on why a map should not be used; None if nothing is against it."""
     if not (found["harmful"] or found["at_end"]):
         return None
     return say(None, "refused", found=found, names=terms.METRICS)
 
 
 def _advised(data: Predictions, column: int | None) -> tuple[str, str]:
-    """The map that a report recommends, and why this one was taken."""
+    """The name of the map that a report recommends, and a sentence on why it was chosen."""
     if column is not None:
         data = replace(data, positive=column)
     with warnings.catch_warnings():
@@ -332,7 +351,7 @@ def _advised(data: Predictions, column: int | None) -> tuple[str, str]:
 
 
 def lines(model: posthoc.Recalibration, about: dict[str, Any]) -> list[str]:
-    """What `recalibrate` found, in words."""
+    """The lines that the command prints on what `recalibrate` returned."""
     name = next(name for name, kind in posthoc.MAPS.items() if kind is type(model))
     temperature = model.temperature_ if name == "temperature" else None
     what = NAMES[name].capitalize()
@@ -349,13 +368,13 @@ def lines(model: posthoc.Recalibration, about: dict[str, Any]) -> list[str]:
 
 
 def _change(metric: str, before: float | None, after: float | None) -> str:
-    """A metric before and after a map."""
+    """A line on a metric before and after the map."""
     shown = _digits if metric in ("nll", "brier") else percent
     return f"  {terms.METRICS[metric].label:14}{shown(before)} → {shown(after)}"
 
 
 def _threshold(row: dict[str, Any], classes: Sequence[str]) -> str:
-    """A row of `_thresholds`, in words."""
+    """A line on one threshold."""
     score, kinds = "confidence", ("accepted", "error")
     if row["column"] is not None:
         score, kinds = f"P({classes[row['column']]})", ("flagged", "precision", "recall")

@@ -1,7 +1,8 @@
-"""How samples were drawn: with which weights, and in which groups of samples that are alike.
+"""How samples were drawn: the weight of each row, and the cluster of rows that it belongs to.
 
-Estimates count every row by its weight. Intervals also ask how much the rows say: rows of one group
-say less than as many from different ones, and a few heavy rows vary as a few rows do.
+Weights enter every estimate. Intervals also depend on clusters: rows of the same cluster carry less
+information than independent rows. And if few rows carry most of the weight, an interval is as wide
+as that of few rows.
 """
 
 import math
@@ -23,11 +24,11 @@ class Design:
     Attributes
     ----------
     n : int
-        Rows.
+        Number of rows.
     weights : array (n,), or None
-        As from `resampling.as_counts`; None: all count the same.
+        How much each row counts, scaled by `resampling.as_counts`; None: all count the same.
     clusters : array (n,) of int, or None
-        The group of each row, from 0; None: every row is on its own.
+        The cluster of each row, from 0; None: all rows are independent.
     """
 
     n: int
@@ -35,7 +36,7 @@ class Design:
     clusters: Array | None = None
 
     def __getitem__(self, rows: Array) -> "Design":
-        """The same for some rows, given as booleans (n,) or indices."""
+        """The design of some rows, given as booleans (n,) or indices."""
         some = np.arange(self.n)[rows]
         clusters = self.clusters
         if clusters is not None:
@@ -45,21 +46,25 @@ class Design:
 
     @property
     def plain(self) -> bool:
-        """Whether rows are independent and count the same."""
+        """Whether all rows are independent and count the same."""
         return self.weights is None and self.clusters is None
 
     @property
     def units(self) -> int:
-        """How many independent draws there were: clusters, or else rows."""
+        """Number of independent units: clusters if there are any, otherwise rows."""
         return self.n if self.clusters is None else int(self.clusters.max(initial=-1)) + 1
 
     @property
     def size(self) -> float:
-        """How many samples to count on in a rule: clusters, or what the rows are worth."""
+        """Effective number of samples: clusters if there are any, otherwise the rows by weight."""
         return float(self.units) if self.clusters is not None else self.worth()
 
     def worth(self, residual: Array | None = None) -> float:
-        """As `resampling.effective_size`, of a mean of `residual` where rows are in clusters."""
+        """Number of independent rows of equal weight that would give a mean the same noise.
+
+        With clusters, this depends on `residual` (n,), the values to average. See
+        `resampling.effective_size`.
+        """
         if self.weights is None and self.clusters is None:
             return float(self.n)
         residual = np.ones(self.n) if residual is None else residual
@@ -69,11 +74,11 @@ class Design:
         """Weighted mean of values (n,)."""
         if self.weights is None:
             return float(np.mean(values, dtype=np.float64))
-        some = self.weights > 0  # 0 times infinity would be no number
+        some = self.weights > 0  # 0 times infinity would be NaN
         return float(self.weights[some] @ values[some] / self.weights.sum())
 
     def mean(self, values: Array, level: float = 0.95) -> Interval:
-        """Mean of values (n,) with a t interval, over clusters if there are any.
+        """Weighted mean of values (n,) with a t interval, which counts clusters if there are any.
 
         >>> Design(4, clusters=np.array([0, 0, 1, 1])).mean(np.array([1.0, 1.0, 0.0, 0.0]))[0]
         0.5
@@ -85,10 +90,11 @@ class Design:
         return Interval(estimate, estimate - half, estimate + half)
 
     def share(self, hit: Array, among: Array | None = None, level: float = 0.95) -> Interval:
-        """The share of rows that are so, among some of them, with Wilson's interval.
+        """Share of rows where `hit` (n,) is true, with Wilson's interval.
 
-        With weights or clusters it is that of as many independent samples as have the same variance
-        (Korn and Graubard 1998), at most as many as have the same weights.
+        With `among` (n,) of bool, only these rows count. With weights or clusters, the interval is
+        that of the number of independent samples that would have the same variance (Korn and
+        Graubard 1998); this number is at most the effective size by weight.
 
         >>> hit = np.array([True, True, False, False])
         >>> Design(4).share(hit).format(100, unit=" %")
@@ -112,13 +118,14 @@ class Design:
         return found._replace(estimate=share)
 
     def _t(self, level: float) -> float:
-        from scipy.special import stdtrit  # without the second that scipy.stats takes
+        """Quantile of Student's t for a two-sided interval; infinite for a single unit."""
+        from scipy.special import stdtrit  # importing scipy.stats would take a second
 
         size = self.units if self.clusters is not None else self.worth()
         return float(stdtrit(size - 1, (1 + level) / 2)) if size > 1 else math.inf
 
     def _variance(self, values: Array, mean: float) -> float:
-        """Of the weighted mean: what each unit adds to it, as a ratio of two sums."""
+        """Variance of the weighted mean of values (n,), by linearising this ratio of two sums."""
         weights = np.ones(self.n) if self.weights is None else self.weights
         parts, units = weights * (values - mean), self.n
         if self.clusters is not None:

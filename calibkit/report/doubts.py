@@ -1,6 +1,6 @@
-"""Whether labels, columns and answers belong together: cheap checks of what a file says it is.
+"""Check cheaply whether the labels, the columns of scores and the answers of a file fit together.
 
-A doubt is a sentence. Where there is one, a report gives its numbers without a verdict.
+A doubt is a sentence about what seems wrong. With a doubt, a report shows numbers but no verdict.
 """
 
 import numpy as np
@@ -10,23 +10,30 @@ from scipy.stats import rankdata
 from calibkit.arrays import Array, exp_shifted, row_sums
 from calibkit.report.names import Naming, few_of
 
-CELLS = 4_000_000  # of scores that are looked at; of more, a random part of the rows
-ROWS = 200_000  # at most
-LEAST = 40  # rows
-MOST = 2000  # classes whose order is checked: a table of all pairs must fit
-GAIN = 0.05  # of accuracy, on rows that an order was not chosen on
-EXPECTED = 20  # errors that confidences imply, where there is none
+CELLS = 4_000_000  # scores that are checked at most; from a larger file, random rows are taken
+ROWS = 200_000  # rows that are checked at most
+LEAST = 40  # rows that a check needs
+MOST = 2000  # classes whose order is checked at most: a table of all pairs must fit into memory
+GAIN = 0.05  # gain in accuracy from which another order of the columns is suspected
+EXPECTED = 20  # errors implied by the confidences from which a lack of errors is suspicious
 
 
 def doubts_of(logits: Array, labels: Array, names: tuple[str, ...]) -> list[str]:
-    """What speaks against these labels being of these columns; sentences.
+    """Check whether labels and columns of scores belong together.
 
     Parameters
     ----------
     logits : array (n, k)
+        Logits, or logarithms of probabilities.
     labels : array (n,) of int
+        True classes, from 0.
     names : tuple of str
-        Of the classes; may be empty.
+        Names of the classes; may be empty.
+
+    Returns
+    -------
+    list of str
+        Doubts; empty if labels and columns seem to fit, or for fewer than `LEAST` rows.
     """
     n, k = logits.shape
     if n < LEAST:
@@ -40,6 +47,7 @@ def doubts_of(logits: Array, labels: Array, names: tuple[str, ...]) -> list[str]
 
 
 def _some(n: int, k: int) -> Array:
+    """The rows to check: all, or a random part of many."""
     most = min(max(CELLS // k, 2000), ROWS)
     if n <= most:
         return np.arange(n)
@@ -47,13 +55,14 @@ def _some(n: int, k: int) -> Array:
 
 
 def _probs(logits: Array) -> Array:
+    """The softmax of logits (n, k)."""
     out = np.empty_like(logits)
     exp_shifted(logits, out=out)
     return out / row_sums(out)[:, None]
 
 
 def _sorted_rows(logits: Array, labels: Array) -> str:
-    """Columns in the order of their size in every row, as the best of many are."""
+    """The doubt that every row is sorted by score, as in a top-5 list; "" if it is not."""
     k = logits.shape[1]
     if k < 3:
         return ""
@@ -65,17 +74,20 @@ def _sorted_rows(logits: Array, labels: Array) -> str:
     if _belong(logits, labels):
         return ""
     claimed = float(_probs(logits)[:, first].mean())
-    if (labels == first).mean() > claimed - 0.1:  # that class is the most common
+    if (labels == first).mean() > claimed - 0.1:  # the first column may be a very common class
         return ""
     return (
-        f"Column {first + 1} is the largest in every row, and each row is sorted: are the columns "
-        "sorted, as the best of many are? Then no column belongs to a class; save the scores "
-        "before they were sorted."
+        f"Column {first + 1} is the largest in every row, and each row is sorted: were the scores "
+        "sorted, as in a top-5 list? Then no column belongs to a class; save the scores before "
+        "they are sorted."
     )
 
 
 def _belong(logits: Array, labels: Array) -> bool:
-    """Whether scores say anything about their columns' labels; true if all rows are the same."""
+    """Whether scores (n, k) predict the labels (n,) better than chance; true if all rows are equal.
+
+    Each column is ranked by itself first, so that a bias for a class has no effect.
+    """
     if not np.ptp(logits, axis=0).any():
         return True
     fair, k = _centred(logits).argmax(axis=1), logits.shape[1]
@@ -86,7 +98,7 @@ def _belong(logits: Array, labels: Array) -> bool:
 
 
 def _no_error(logits: Array, labels: Array) -> str:
-    """Every label is the answer, although the confidences imply many errors."""
+    """The doubt that every answer is right although the confidences imply errors; "" if not so."""
     answer = logits.argmax(axis=1)
     if (answer != labels).any():
         return ""
@@ -101,9 +113,9 @@ def _no_error(logits: Array, labels: Array) -> str:
 
 
 def _other_order(logits: Array, labels: Array, names: tuple[str, ...]) -> str:
-    """Labels that fit other columns far better: counted from 1, or in another order."""
+    """The doubt that labels belong to other columns: counted from 1, or in another order; or ""."""
     n, k = logits.shape
-    if k < 3:  # of two, a report says that a class gets lower probabilities than the rest
+    if k < 3:  # for two classes, the caution `reversed` of a report covers this
         return ""
     answer = logits.argmax(axis=1)
     own = answer == labels
@@ -123,13 +135,13 @@ def _other_order(logits: Array, labels: Array, names: tuple[str, ...]) -> str:
     best = (_assigned(answer, labels, k)[answer] == labels).mean()
     if best - own.mean() <= GAIN:  # no order is better by that much
         return ""
-    fair = _centred(logits).argmax(axis=1)  # a bias for a class is no order
+    fair = _centred(logits).argmax(axis=1)  # answers without a bias for some class
     half = np.random.default_rng(0).permutation(n) < n // 2
     for guess in (answer, fair):
-        held = np.empty(n, dtype=bool)  # right in an order that was found on the other half
+        right = np.empty(n, dtype=bool)  # in an order that was found on the other half of the rows
         for part in (half, ~half):
-            held[part] = (_assigned(fair[~part], labels[~part], k)[guess] == labels)[part]
-        if not _far_better(held, guess == labels):
+            right[part] = (_assigned(fair[~part], labels[~part], k)[guess] == labels)[part]
+        if not _far_better(right, guess == labels):
             return ""
     other = _assigned(fair, labels, k)
     moved = [f"{names[i]!r} holds {names[other[i]]!r}" for i in range(k) if other[i] != i]
@@ -142,12 +154,12 @@ def _other_order(logits: Array, labels: Array, names: tuple[str, ...]) -> str:
 
 
 def _centred(logits: Array) -> Array:
-    """Scores as the share of rows with a smaller one in the same column."""
+    """The rank of each score (n, k) among all rows of its column."""
     return rankdata(logits, axis=0)
 
 
 def _assigned(answer: Array, labels: Array, k: int) -> Array:
-    """For each column the label that fits it best, one to one."""
+    """Assign a label to each column, one to one, so that most answers become right: (k,) of int."""
     counts = np.zeros((k, k))
     np.add.at(counts, (answer, labels), 1)
     counts[np.diag_indices(k)] += 1e-6  # a column without evidence stays
@@ -155,7 +167,10 @@ def _assigned(answer: Array, labels: Array, k: int) -> Array:
 
 
 def _far_better(other: Array, own: Array) -> bool:
-    """Whether more are right by `GAIN`, and by four standard errors of the difference."""
+    """Whether `other` is right more often than `own` by `GAIN` and by four standard errors.
+
+    Both are (n,) of bool and say which answers are right.
+    """
     gain = other.astype(np.float64) - own
     return bool(gain.mean() > max(GAIN, 4 * gain.std() / np.sqrt(len(gain))))
 
@@ -170,22 +185,28 @@ def _share(right: Array) -> str:
 def of_answers(
     logits: Array, answers: Array, names: tuple[str, ...]
 ) -> tuple[list[str], list[str]]:
-    """What to note, and to doubt, where the file's own answers are not the most probable class.
+    """Compare the answers that a file gives with the most probable classes.
 
     Parameters
     ----------
     logits : array (n, k)
+        Logits, or logarithms of probabilities.
     answers : array (n,) of int
-        Classes; -1 where an answer is none.
+        The class of each answer; -1 for an answer that is no class.
     names : tuple of str
-        Of the classes.
+        Names of the classes.
+
+    Returns
+    -------
+    list of str, list of str
+        Notes and doubts; both are empty if all answers are the most probable class.
     """
     known = answers >= 0
     if not known.any():
         return [], []
     answers, own = answers[known], logits[known].argmax(axis=1)
     top = logits[known].max(axis=1)
-    tied = logits[known][np.arange(len(answers)), answers] == top  # a tie is no difference
+    tied = logits[known][np.arange(len(answers)), answers] == top  # as probable as the top class
     differ = (own != answers) & ~tied
     if not differ.any():
         return [], []
@@ -205,7 +226,7 @@ def of_answers(
 
 
 def _threshold(logits: Array, answers: Array, name: str) -> str:
-    """Words for a threshold on the probability of class 1 that gives the answers; "" if none."""
+    """The words "as by a threshold of …" if one on class 1 explains all answers; otherwise ""."""
     p = _probs(logits.astype(np.float64))[:, 1]
     yes, no = p[answers == 1], p[answers == 0]
     if not len(yes) or not len(no) or yes.min() < no.max():
@@ -214,7 +235,7 @@ def _threshold(logits: Array, answers: Array, name: str) -> str:
 
 
 def to_classes(answers: Array, names: tuple[str, ...], k: int) -> Array:
-    """Answers as classes by name or number, -1 where they are none."""
+    """The class (n,) of each answer, matched by name or number; -1 if an answer is no class."""
     number = {str(i): i for i in range(k)} if not names else {}
     number |= {name: i for i, name in enumerate(names)}
     if names and set(answers.tolist()) <= {"-1", "1"} and k == 2 and "-1" not in number:
@@ -226,7 +247,7 @@ def to_classes(answers: Array, names: tuple[str, ...], k: int) -> Array:
 
 
 def unknown_answers(answers: Array, classes: Array) -> str:
-    """A note on answers that are no classes; "" if all are."""
+    """A note on answers that are no class; "" if every answer is a class."""
     odd = np.unique(answers[classes < 0])
     if not len(odd):
         return ""

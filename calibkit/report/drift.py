@@ -1,4 +1,4 @@
-"""The same model on other samples: what is said of a change, its page and its pictures."""
+"""One model on several sets of samples: the words, the page and the pictures of a drift."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ MOST = 50  # rows of a table
 
 
 def verdict(numbers: Drift) -> list[Statement]:
-    """``title``, ``text`` and ``tone``: whether calibration has drifted, and where."""
+    """Say whether calibration has drifted, and where: ``title``, ``text`` and ``tone``."""
     old, *parts = numbers.parts
     worst = numbers.worst
     new = parts[numbers.changes.index(worst)]
@@ -38,6 +38,7 @@ def verdict(numbers: Drift) -> list[Statement]:
 
 
 def _where(change: Change, score: str) -> Statement:
+    """The statement on the bins, groups and answers in which calibration has changed most."""
     kinds = {
         f"at a {score} of": change.bins,
         "in group": change.groups,
@@ -48,13 +49,14 @@ def _where(change: Change, score: str) -> Statement:
         off = sorted((row for row in rows if row.stands_out), key=lambda row: -abs(row.z or 0))
         places += [(what, row) for row in off[:3]]
     if not places:
-        text = "No bin, group or class stands out alone; it is spread over all."
+        text = "No single bin, group or class stands out: the change is spread over all of them."
         return card("Drifted a little everywhere", text, "unsure")
     text = say(change, "drifted_where", places=places)
     return card(f"Where {change.part} differs most", text, "fair")
 
 
 def _p(change: Change) -> str:
+    """A p-value as text: "= 0.012" or "below 0.0001"."""
     return f"= {change.p:.2g}" if change.p >= 1e-4 else "below 0.0001"
 
 
@@ -65,9 +67,19 @@ def write(
     inputs: Sequence[Input] = (),
     told: Callable[[str], None] | None = None,
 ) -> Path:
-    """Write ``compare.html`` and ``compare.json``; return the path of the first.
+    """Write ``compare.html`` and ``compare.json`` on a drift; return the path of the page.
 
-    Without `rows`, nothing in them belongs to a single row: see `calibkit.report.privacy`.
+    Parameters
+    ----------
+    numbers : Drift
+    out : Path
+        Folder to write to; created if missing.
+    rows : bool
+        False leaves out all numbers that belong to a single row: see `calibkit.report.privacy`.
+    inputs : sequence of Input
+        The files that were read, with their checksums.
+    told : function of str, optional
+        Called with the text of ``compare.json`` when both files are written.
     """
     words = verdict(numbers)
     numbers = numbers if rows else privacy.without_rows_of_parts(numbers)
@@ -96,6 +108,7 @@ def write(
 
 
 def _parts(numbers: Drift) -> list[dict[str, str]]:
+    """The rows of the table of sets: one row for each set of samples."""
     changes = [None, *numbers.changes]
     return [
         {
@@ -112,6 +125,7 @@ def _parts(numbers: Drift) -> list[dict[str, str]]:
 
 
 def _row(row: Difference, first: str) -> dict[str, str]:
+    """A row of a table of bins, groups or answers; `first` is the head of its first column."""
     before, now = row.samples
     return {
         first: row.name,
@@ -125,7 +139,11 @@ def _row(row: Difference, first: str) -> dict[str, str]:
 
 
 def draw(name: str, numbers: Drift) -> Figure:
-    """Draw "gaps" (observed less claimed, of each part) or "bins" (of the first and the worst)."""
+    """Draw a picture: "gaps" or "bins".
+
+    "gaps" shows observed minus claimed in every set. "bins" shows, by bins of the score, how this
+    has changed from the first set to the set with the clearest change.
+    """
     if name == "gaps":
         drifted = [False, *(change.drifted for change in numbers.changes)]
         colours = [plots.WRONG if x else plots.CORRECT for x in drifted]

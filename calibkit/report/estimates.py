@@ -1,4 +1,4 @@
-"""What so many samples can tell: shares and gaps with intervals, the ECE of chance, folds."""
+"""Estimates that several parts of a report share: gaps with intervals, the ECE by chance, folds."""
 
 import math
 from collections.abc import Iterable
@@ -15,31 +15,32 @@ from calibkit.report.predictions import Predictions
 from calibkit.resampling import effective_size
 from calibkit.stats import Interval
 
-LEAST = 10  # samples
-MANY = 20_000  # so many samples that half are plenty to choose on
-JUDGED = 200_000  # samples to compare maps on, of more than two classes
-FIT = 8_000_000  # numbers (samples × classes) to recalibrate: bounds time and memory
-AT_ONCE = 100_000  # rows of a map's probabilities: bounds memory
-FEW = 30  # errors, or samples of a group, below which nothing is certain
+LEAST = 10  # samples that a report needs
+MANY = 20_000  # samples from which on one half is enough to choose on
+JUDGED = 200_000  # samples on which maps are compared at most, for more than two classes
+FIT = 8_000_000  # numbers (samples × classes) that a map is fitted to at most: time and memory
+AT_ONCE = 100_000  # rows whose probabilities a map computes at a time: memory
+FEW = 30  # errors, or samples of a group, below which a statement says that they are few
 
 
 def replicates(n: int) -> int:
-    """Resamples for an interval: fewer when many samples make them slow, and much alike."""
+    """Number of resamples for an interval over `n` samples; fewer if there are many samples."""
     return int(np.clip(20_000_000 // n, 200, 1000))
 
 
 def judged(k: int) -> int:
-    """Samples that maps of k classes are compared on, at most.
+    """Number of samples on which maps for `k` classes are compared, at most.
 
-    On so many, a Brier score that changes by a thousandth of itself is told from one that does not.
+    With so many samples, a change of the Brier score by a thousandth is beyond chance.
     """
     return FIT // k if k == 2 else min(FIT // k, JUDGED)
 
 
 def folds(n: int, k: int = 1, groups: Array | None = None) -> list[tuple[Array, Array]]:
-    """Samples to fit on and to measure on, at random: files are often sorted by class.
+    """Split `n` samples at random into pairs of rows to fit on and rows to measure on.
 
-    With `groups` (n,), all samples of one are on the same side.
+    Rows are shuffled since files are often sorted by class. `k` is the number of classes. With
+    `groups` (n,), each group is on one side only.
 
     >>> [part.tolist() for _, part in folds(4, groups=np.array(["a", "b", "a", "b"]))]
     [[0, 2], [1, 3]]
@@ -50,7 +51,7 @@ def folds(n: int, k: int = 1, groups: Array | None = None) -> list[tuple[Array, 
     else:
         names, place = np.unique(groups, return_inverse=True)
         if len(names) < 2:
-            raise ValueError(f"groups: got {len(names)}, expected at least two to fit and to judge")
+            raise ValueError("groups: got one group, expected at least two to fit and to judge")
         several = np.array_split(rng.permutation(len(names)), min(count, len(names)))
         parts = [np.flatnonzero(np.isin(place, some)) for some in several]
     return [
@@ -61,7 +62,7 @@ def folds(n: int, k: int = 1, groups: Array | None = None) -> list[tuple[Array, 
 def fitted(
     kind: type[Recalibration], logits: Array, labels: Array, weights: Array | None = None
 ) -> Recalibration:
-    """A map fitted to these samples, or to an even part of very many."""
+    """Fit a map to logits (n, k) and labels (n,), or to an evenly spaced part of very many rows."""
     step = -(-logits.size // FIT)
     own = {} if weights is None else {"sample_weight": weights[::step]}
     return kind().fit(logits[::step], labels[::step], **own)
@@ -70,16 +71,21 @@ def fitted(
 def held_out(
     data: Predictions, kind: type[Recalibration]
 ) -> tuple[list[Recalibration], Array, int]:
-    """Fitted maps, the test set's probabilities by them, and the size of a fit.
+    """Fit maps to the validation set, or else by cross-fitting, and apply them to the test set.
 
-    Fitted to the validation set or else by cross-fitting, so that no map has seen what it is given,
-    nor another sample of its cluster.
+    No map is applied to a sample that it was fitted to, nor to one of the same cluster.
+
+    Returns
+    -------
+    list of Recalibration, array (n, k), int
+        The map, or one for each fold; the probabilities of the test set; the number of samples that
+        a map was fitted to.
     """
     test, held = data.test, data.validation
     parts: Iterable[tuple[Part, Array]] = [(held, np.arange(len(data.labels)))] if held else ()
     if held is None:
         splits = folds(*data.logits.shape, test.design.clusters)
-        parts = ((test[known], rest) for known, rest in splits)  # one copy at a time
+        parts = ((test[known], rest) for known, rest in splits)  # lazily: one copy at a time
     maps, probs, size = [], np.empty(data.logits.shape), 0
     for known, rest in parts:
         maps.append(fitted(kind, known.logits, known.labels, known.weights))
@@ -90,11 +96,10 @@ def held_out(
 
 
 def guessing(logits: Array, labels: Array, design: Design | None = None) -> bool:
-    """Whether the scores say no more about the labels than about those of other rows.
+    """Whether the scores say nothing about the labels, as if the labels belonged to other rows.
 
-    That is, whether the logit of the true class is on average no higher, beyond chance, than it
-    would be with the same labels dealt out at random. False where too few labels (`FEW`) differ
-    from the most common one.
+    This is so if the mean logit of the true class is no higher, beyond chance, than with the same
+    labels in random order. False if fewer than `FEW` labels differ from the most common one.
     """
     count = np.bincount(labels, minlength=logits.shape[1])
     if len(labels) - count.max() < FEW:
@@ -106,7 +111,7 @@ def guessing(logits: Array, labels: Array, design: Design | None = None) -> bool
 
 
 def kept(found: Interval, at_most: float = math.inf, at_least: float = -math.inf) -> bool | None:
-    """Whether a wish is kept; None if the interval does not tell."""
+    """Whether a number is within its limits; None if the interval lies on both sides of a limit."""
     if found.high <= at_most and found.low >= at_least:
         return True
     return False if found.low > at_most or found.high < at_least else None
@@ -115,19 +120,19 @@ def kept(found: Interval, at_most: float = math.inf, at_least: float = -math.inf
 def gap(
     confidence: Array, correct: Array, level: float = 0.95, design: Design | None = None
 ) -> Interval:
-    """Mean confidence minus accuracy: the mean excess of confidence over correctness."""
+    """Mean confidence minus accuracy, with an interval; `confidence` and `correct` are (n,)."""
     design = design or Design(len(correct))
     excess = confidence.astype(np.float64) - correct
     gap, share = design.mean(excess, level), design.average(correct)
     if min(share, 1 - share) * design.worth(excess) >= FEW - 1e-9:
         return gap
-    # If all samples are right they hardly vary, and a t interval would mistake that for certainty.
+    # If all samples are right, their variance is nearly 0, and a t interval would be too narrow.
     share, low, high = design.share(correct, level=level)
     return gap._replace(low=gap.estimate + share - high, high=gap.estimate + share - low)
 
 
 def reliability(confidence: Array, correct: Array, design: Design) -> curves.Reliability:
-    """`curves.prepare_reliability`, with counts of rows and intervals for how they were drawn."""
+    """`curves.prepare_reliability` with intervals that allow for weights and clusters."""
     if design.plain:
         return curves.prepare_reliability(confidence, correct)
     numbers = curves.prepare_reliability(confidence, correct, sample_weight=design.weights)
@@ -141,15 +146,15 @@ def reliability(confidence: Array, correct: Array, design: Design) -> curves.Rel
 def chance_ece(
     confidence: Array, draws: int, design: Design | None = None, correct: Array | None = None
 ) -> Interval:
-    """The ECE of a model whose confidences are exactly right: `metrics.ece_floor`.
+    """The ECE that perfectly calibrated confidences (n,) would have by chance.
 
-    The ends hold 95 % of what it would be on such a sample, found by drawing labels. Of rows in
-    clusters, which vary together, as many are drawn as vary like them: `correct` says how much
-    those of a cluster have in common.
+    The estimate is `metrics.ece_floor`. The ends contain 95 % of the ECEs that result from labels
+    drawn by these confidences. For clusters, fewer samples are drawn: as many as vary like the
+    clusters. `correct` (n,) tells how much the rows of a cluster have in common.
     """
     design = design or Design(len(confidence))
     ranked, rng = metrics.ranked_metrics(), np.random.default_rng(0)
-    # Sorted once, as in `stats.bootstrap`: a draw only changes how many are right at each place.
+    # The confidences are sorted once. A draw only changes which of them are right.
     negative, place, count = np.unique(-confidence, return_inverse=True, return_counts=True)
     if design.plain:
         right_places = (place[rng.random(len(confidence)) < confidence] for _ in range(draws))

@@ -30,15 +30,15 @@ class Condition(NamedTuple):
 
 
 def parse(text: str) -> Condition:
-    """Read a condition: the path of a number, a comparison, a number.
+    """Read a condition such as ``excess_ece>0.05``: the path of a number, a comparison, a limit.
 
-    A path follows the keys of the JSON file, with dots; the estimate of an interval and the keys
-    under ``metrics`` need not be spelled out.
+    A path follows the keys of the JSON file, with dots between them. ``metrics.`` before a metric
+    and ``.estimate`` after an interval may be left out.
 
     Raises
     ------
     ValueError
-        In one line.
+        The text is no condition. The message has one line.
 
     Examples
     --------
@@ -57,18 +57,23 @@ def parse(text: str) -> Condition:
 
 
 def failures(numbers: Mapping[str, Any], conditions: list[Condition]) -> list[str]:
-    """A line for each condition that holds, or whose number is undefined.
+    """Return a line for each condition that is met, or whose number is undefined.
 
     Parameters
     ----------
     numbers : mapping
-        What a JSON file of the report holds.
+        The content of the report's JSON file.
     conditions : list of Condition
+
+    Returns
+    -------
+    list of str
+        Empty if no condition is met.
 
     Raises
     ------
     ValueError
-        There is no such key, or what is there is no number.
+        The report has no such key, or its value is no number.
 
     Examples
     --------
@@ -106,7 +111,7 @@ def _number(numbers: Mapping[str, Any], key: str) -> float | None:
 
 
 def _hint(numbers: Mapping[str, Any], key: str) -> str:
-    """Which number may be meant by a key that is none."""
+    """The end of an error: the numbers of the report whose keys resemble `key`."""
     place, _, name = key.rpartition(".")
     if numbers.get("pairs") and numbers.get("positive") and name in OF_ANSWERS:
         new = ".".join(filter(None, [place, OF_ANSWERS[name]]))
@@ -115,4 +120,4 @@ def _hint(numbers: Mapping[str, Any], key: str) -> str:
             f"0.2: take {new!r}"
         )
     near = get_close_matches(key, [*numbers, *(numbers.get("metrics") or {})], n=3)
-    return f"did you mean {', '.join(near)}?" if near else "report.json beside the page has them"
+    return f"did you mean {', '.join(near)}?" if near else "the JSON file beside the page has them"

@@ -1,4 +1,4 @@
-"""Scores of one set as they were given: probabilities, logits or confidences, and of what kind."""
+"""Read the scores of one set: are they probabilities, logits or confidences, and how rounded?"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ _UNKNOWN = Precision("unknown", Floor(0.0, 0.0))  # until all sets are there
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """Scores (n, k) of one set under their `name`, and what they are; None for logits."""
+    """Scores (n, k) of one set, the name of their array, and their rounding (None for logits)."""
 
     name: str
     scores: Array
@@ -34,7 +34,7 @@ class Given:
 
 
 def scores_of(arrays: Mapping[str, ArrayLike], prefix: str, notes: list[str]) -> Given:
-    """The scores of the test set or, with "val_", of the validation set."""
+    """Read the scores of the test set or, with the prefix "val_", of the validation set."""
     kinds = [kind for kind in ("logits", "probs") if prefix + kind in arrays]
     if not kinds or f"{prefix}labels" not in arrays:
         raise ValueError(
@@ -71,7 +71,7 @@ def scores_of(arrays: Mapping[str, ArrayLike], prefix: str, notes: list[str]) ->
 
 
 def pair_of(arrays: Mapping[str, ArrayLike], prefix: str, notes: list[str]) -> Given:
-    """Confidences as the probabilities of "wrong" and "right"."""
+    """Read confidences (n,) as probabilities (n, 2) of "wrong" and "right"."""
     name = f"{prefix}confidence"
     if name not in arrays or f"{prefix}correct" not in arrays:
         raise ValueError(f"got {few_of(arrays)}, expected {name} and {prefix}correct")
@@ -88,7 +88,7 @@ def pair_of(arrays: Mapping[str, ArrayLike], prefix: str, notes: list[str]) -> G
 
 
 def of_one_kind(given: dict[str, Given]) -> dict[str, Given]:
-    """The same, where the probabilities of test and validation set are of one kind."""
+    """Judge the rounding of test and validation set together, so that both get the same kind."""
     probs = {prefix: its for prefix, its in given.items() if its.kind}
     if not probs:
         return given
@@ -99,7 +99,7 @@ def of_one_kind(given: dict[str, Given]) -> dict[str, Given]:
 
 
 def logits_of(given: Given, notes: list[str]) -> Array:
-    """Logarithms of probabilities, and what is worth saying of these."""
+    """Logits (n, k): the scores themselves, or the logarithms of probabilities. Adds notes."""
     name, scores, kind = given.name, given.scores, given.kind
     coarse = scales.coarse(scores, name, kind)
     scores = scales.rows_of_one(scores, name, kind, notes)
@@ -111,7 +111,7 @@ def logits_of(given: Given, notes: list[str]) -> Array:
     return precision.log_probs(scores, kind.floor)
 
 
-# --- what they may be ---
+# --- what scores may be ---
 
 
 def type_of(given: ArrayLike) -> str:
@@ -119,7 +119,7 @@ def type_of(given: ArrayLike) -> str:
 
 
 def _hint(scores: Array, otherwise: str) -> str:
-    """What scores may be that are no probabilities."""
+    """The end of an error: what scores may be that are no probabilities."""
     if scores.dtype.kind not in "fiu" or not scores.size:
         return ""
     if scores.min() >= 0 and 20 < scores.max() <= 100:
@@ -128,7 +128,7 @@ def _hint(scores: Array, otherwise: str) -> str:
 
 
 def _two_columns(scores: Array, name: str, notes: list[str]) -> Array:
-    """One column of scores as those of two classes."""
+    """Turn one column of scores (n,) into two (n, 2)."""
     probs = name.endswith("probs")
     if probs:  # before a second column is derived from them
         scores = scales.unit(scores, name, notes)
@@ -150,7 +150,7 @@ def _two_columns(scores: Array, name: str, notes: list[str]) -> Array:
 
 
 def _no_probs(scores: Array, name: str, error: ValueError) -> str:
-    """What rows that are no probabilities may be."""
+    """The error for rows that are no probabilities; it says what they may be."""
     if scales.are_codes(scores):
         return scales.codes(name, "-128 to 127, or 0 to 255")
     if words := scales.no_distribution(scores, name):

@@ -15,8 +15,8 @@ from calibkit.report.facts import Facts
 from calibkit.report.predictions import Predictions
 from calibkit.stats import Interval
 
-GROUPS = 50  # shown at most
-SHOWN = 20  # classes one by one; of more, those that are furthest off
+GROUPS = 50  # groups that are shown at most
+SHOWN = 20  # classes that are shown at most: of more, those with the clearest gap
 
 
 @dataclass(frozen=True)
@@ -26,21 +26,23 @@ class GroupRow(Facts):
     Attributes
     ----------
     group : str or number
+        Name of the group.
     samples, errors : int
+        Number of samples, and of wrong answers.
     accuracy : Interval
-        Wilson's.
+        With Wilson's interval.
     confidence : float
-        Mean.
+        Mean confidence.
     gap : Interval
         Mean confidence minus accuracy.
     stands_out : bool
-        Whether the gap differs from 0, allowing for the number of groups.
+        Whether the gap differs from 0 beyond chance, corrected for the number of groups.
     auroc : float
-        ``nan`` if undefined.
+        How well confidence separates right from wrong answers; ``nan`` if undefined.
     coverage, risk : Interval
-        At the threshold: share accepted, errors among these.
+        Share of samples at or above the threshold, and share of errors among these.
     column : str or None
-        Where the group stands in.
+        The column of the group.
     """
 
     group: str | int | float
@@ -65,13 +67,13 @@ class ClassRow(Facts):
     group : str
         The name of the class.
     samples : int
-        Of that class.
+        Number of samples of this class.
     share, mean : float
-        Of the labels; mean probability.
+        Share of the labels that are this class, and its mean probability.
     gap : Interval
-        Mean minus share.
+        `mean` minus `share`.
     stands_out : bool
-        Whether the gap differs from 0, allowing for the number of classes.
+        Whether the gap differs from 0 beyond chance, corrected for the number of classes.
     """
 
     group: str
@@ -95,23 +97,23 @@ def by_group(
     rank: Array | None = None,
     design: Design | None = None,
 ) -> list[GroupRow]:
-    """Accuracy, confidence and the effect of a threshold for each group, the largest first.
+    """Measure accuracy, confidence and the effect of a threshold in each group, largest first.
 
     Parameters
     ----------
     groups : array (n,)
         Names or numbers.
     confidence, correct : arrays (n,)
-    threshold : float, optional
-        On the confidence; None: nothing is accepted.
+    threshold : float or None
+        The lowest confidence that is accepted; None: no sample is accepted.
     most : int
-        Groups to return.
+        Number of groups to return, at most.
     among : int
-        How many groups are looked at in all, if there are more columns of them.
+        Number of groups in all columns, for the correction of `stands_out`.
     rank : array (n,), optional
-        What ranks the samples, if not the confidence.
+        The score by which samples are sorted for the AUROC, if not the confidence.
     design : Design, optional
-        How they were drawn.
+        Weights and clusters of the samples.
 
     Returns
     -------
@@ -162,7 +164,7 @@ def _stands_out(confidence: Array, correct: Array, level: float, design: Design)
 
 
 def by_columns(data: Predictions, threshold: float | None) -> list[GroupRow]:
-    """`by_group` of every column of groups; of the positive class, if there is one."""
+    """`by_group` for every column of groups; on the positive class, if there is one."""
     if data.groups is None:
         return []
     event = data.positive
@@ -180,7 +182,7 @@ def by_columns(data: Predictions, threshold: float | None) -> list[GroupRow]:
 
 
 def by_answer(data: Predictions, threshold: float | None) -> list[GroupRow]:
-    """`by_group` of predicted classes: of very many, those that are furthest off."""
+    """`by_group` by predicted class; of very many classes, those with the clearest gap."""
     if not data.kind.known:
         return []
     test, k = data.test, data.logits.shape[1]
@@ -192,12 +194,12 @@ def by_answer(data: Predictions, threshold: float | None) -> list[GroupRow]:
 
 
 def by_class(data: Predictions) -> list[ClassRow]:
-    """For each class its mean probability beside its share of the labels, one against the rest.
+    """Compare each class's mean probability with its share of the labels.
 
     Returns
     -------
     list of ClassRow
-        Of up to `SHOWN` classes; of more, those whose gap is the least likely by chance.
+        At most `SHOWN` classes; of more, those with the clearest gap.
 
     Examples
     --------
@@ -225,7 +227,7 @@ def by_class(data: Predictions) -> list[ClassRow]:
 
 
 def _worst(rows: Sequence[Row]) -> list[Row]:
-    """The rows whose gap is the most half widths of its interval from 0."""
+    """The rows with the clearest gap: the largest in half widths of its interval."""
 
     def evidence(row: Row) -> float:
         return abs(row.gap.estimate) / max(row.gap.high - row.gap.low, 1e-300)

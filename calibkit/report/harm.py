@@ -1,4 +1,4 @@
-"""Whether a map does harm to samples that it has not seen, beyond what fitting costs by chance."""
+"""Does a map make the probabilities of new samples worse, beyond what fitting costs by chance?"""
 
 from typing import Any
 
@@ -18,36 +18,38 @@ def harm(
     floor: float = 0.0,
     design: Design | None = None,
 ) -> dict[str, Any]:
-    """Whether a map does harm to samples it has not seen, beyond what fitting costs by chance.
+    """Test whether a map makes the probabilities of new samples worse than chance explains.
 
-    A map fitted to calibrated scores makes them a little worse on new samples. In expectation the
-    NLL rises by about p / 2n for p fitted numbers and n samples. So what counts as harm is a lower
-    end of the 95 % interval of the paired difference, after minus before, above 2p / n for the NLL
-    or p / n for the Brier score.
+    Even a good map, fitted to calibrated scores, makes new samples a little worse: the expected NLL
+    rises by about p / 2n for p fitted numbers and n samples. So a map does harm only if the lower
+    end of the 95 % interval of the paired difference, after minus before, exceeds a margin: 2p / n
+    for the NLL, p / n for the Brier score.
 
     Parameters
     ----------
     before, after : arrays (n, k)
-        Probabilities without and with the map.
+        Probabilities of samples that the map was not fitted to, without and with the map.
     labels : array (n,) of int
+        True classes.
     fitted : int
-        Numbers that the map consists of: see `parameters`.
+        How many numbers the map consists of: see `parameters`.
     samples : int
-        To which it was fitted; clusters, if the samples come in such; of weighted ones, as many as
-        they are worth.
+        How many samples the map was fitted to. Clusters count as one sample each, and weighted
+        samples as many as their effective size.
     floor : float
-        Probabilities of the true class below it count as this much, before and after. With 0, a
-        probability of 0 that a map gives to what happens makes the NLL infinite, which is harm.
+        A lower probability of the true class counts as this much, before and after. If it is 0 and
+        a map gives the true class a probability of 0, the NLL is infinite, which is harm.
     design : Design, optional
-        How the samples were drawn, for means and intervals.
+        Weights and clusters of the n samples.
 
     Returns
     -------
     dict
-        ``nll`` and ``brier`` (the differences as [estimate, low, high], None where infinite),
-        ``nll_by_chance`` and ``brier_by_chance`` (what they are compared with), ``fitted`` and
-        ``samples``, as given, ``never`` (samples to whose class a map gave a probability of 0) and
-        ``harmful``, the names of those that exceed it.
+        - ``nll`` (nats) and ``brier``: the differences as [estimate, low, high]; None if infinite.
+        - ``nll_by_chance`` and ``brier_by_chance``: the margins.
+        - ``fitted`` and ``samples``: as given.
+        - ``never``: to how many samples' true class the map gave a probability of 0.
+        - ``harmful``: the names of the differences that exceed their margin.
 
     Examples
     --------
@@ -77,10 +79,10 @@ def harm(
 
 
 def parameters(model: posthoc.Recalibration) -> int:
-    """How many numbers a fitted map consists of.
+    """Count the numbers that a fitted map consists of.
 
-    Of isotonic regression the levels of each class, of histogram binning the bins with samples. Of
-    two classes one says what the other is.
+    For isotonic regression these are the levels of each class, for histogram binning the bins that
+    hold samples. Two classes count as one, since the second follows from the first.
 
     >>> parameters(posthoc.FixedTemperature(2.0)), posthoc.VectorScaling().fit(
     ...     [[2.0, 0.0], [0.0, 1.0], [0.5, 0.0]], [0, 1, 1]

@@ -1,4 +1,4 @@
-"""Self-contained pages: one look for all of them, figures inside, no script."""
+"""Write self-contained HTML pages with their figures inside, and the JSON beside them."""
 
 import base64
 import hashlib
@@ -19,14 +19,14 @@ from calibkit.report.written import FILTERS
 
 
 def plain(value: Any) -> Any:
-    """Numbers as the JSON files have them."""
+    """The numbers of a report as plain values for JSON."""
     return arrays.plain(value, infinite="inf")
 
 
 def render(template: Path, **values: Any) -> str:
     """Fill in a template, which can include ``style.css`` and other files of this folder by name.
 
-    Every string is escaped; a value that the template needs but does not get is an error.
+    Every string is escaped. A value that the template needs but does not get raises an error.
     """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader([template.parent, Path(__file__).parent]),
@@ -53,11 +53,25 @@ def publish(
     told: Callable[[str], None] | None = None,
     **values: Any,
 ) -> Path:
-    """Write ``NAME.json``, of the numbers and what is said of them, and ``NAME.html``, together.
+    """Write ``NAME.html`` and ``NAME.json`` together; return the path of the page.
 
-    The page is ``NAME.html.jinja`` of this folder, or a `template` of another name or folder.
-    `told` is called with the text of the JSON file when both are there: another process may have
-    replaced them by the time that someone reads them back.
+    Parameters
+    ----------
+    out : Path
+        Folder to write to; created if missing.
+    name : str
+        Name of both files, without a suffix.
+    numbers : Facts
+        The numbers for the JSON file and the template.
+    more : mapping
+        What the JSON file has beside the numbers.
+    template : str
+        Name or path of the template, without ``.html.jinja``; by default `name`.
+    told : function of str, optional
+        Called with the text of the JSON file when both are written. (Another process may replace
+        the file before the caller can read it.)
+    **values
+        What the template may use beside the numbers.
     """
     values = {"script": "", "explorables": {}} | values
     page = render(
@@ -73,14 +87,14 @@ def publish(
 
 
 def table(frame: pd.DataFrame) -> dict[str, list[Any]]:
-    """Rows of strings for the template, which escapes them."""
+    """A data frame as lists of strings for the template, which escapes them."""
     frame = frame.reset_index(names=frame.columns.name)
     return {"head": list(frame.columns), "rows": frame.to_numpy().tolist()}
 
 
 @contextmanager
 def style() -> Iterator[None]:
-    """The book's style, with dollar signs as they are: classes and files have any name."""
+    """Draw in the book's style, without reading dollar signs in names as formulas."""
     with plots.style(), plt.rc_context({"text.parse_math": False}):
         yield
 

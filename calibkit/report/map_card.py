@@ -8,18 +8,22 @@ from calibkit.report.assessment import Assessment
 from calibkit.report.recalibration import NAMES, MapScores, scores_in, usual_map
 from calibkit.report.words import Statement, card, say
 
-KEYS = {title: name for name, title in NAMES.items()}  # of ``calibkit recalibrate --map``
-LITTLE = 0.95  # of the Brier score before: a map that leaves more helps a little
+KEYS = {title: name for name, title in NAMES.items()}  # values of ``calibkit recalibrate --map``
+LITTLE = 0.95  # a map that leaves more than this share of the Brier score helps only a little
 
 
 def leaks(numbers: Assessment) -> bool:
-    """Whether more test samples have the scores of a validation sample than ties explain."""
+    """Whether test samples seem to be in the validation set, too.
+
+    So it is if more than 1 % of the test samples have exactly the scores of a validation sample,
+    beyond those that ties within the test set explain.
+    """
     checks = numbers.checks
     return checks.overlap - 1.2 * checks.tied > 0.01 * numbers.samples
 
 
 def on_recalibration(numbers: Assessment) -> Statement:
-    """Which map helps, and how much."""
+    """The statement on which map helps, and how much."""
     positive, best = numbers.positive, numbers.recommended
     if positive and positive.rarer[0] < 10:
         title = "Too few samples of one class to recalibrate"
@@ -37,7 +41,7 @@ def on_recalibration(numbers: Assessment) -> Statement:
 
 
 def _infinite(scores: Mapping[str, MapScores], taken: MapScores) -> str | None:
-    """A map with a lower Brier score than the one that is taken, but an infinite NLL."""
+    """The name of a map with a lower Brier score than the chosen one but infinite NLL; or None."""
     for name, row in scores.items():
         lower = row.brier < taken.brier and row.brier_change.high < 0
         if lower and row.base is None and row.nll == math.inf:
@@ -46,6 +50,7 @@ def _infinite(scores: Mapping[str, MapScores], taken: MapScores) -> str | None:
 
 
 def _no_gain(numbers: Assessment, last: list[str], values: Mapping[str, Any]) -> Statement:
+    """The statement if no map clearly helps."""
     gap = (numbers.positive or numbers).gap
     few = numbers.samples < 100
     title = "Too few samples to say" if few else "No clear gain from recalibration"
@@ -62,8 +67,9 @@ def _gain(
     last: list[str],
     values: Mapping[str, Any],
 ) -> Statement:
+    """The statement if the map `best` helps."""
     before, after, leaking = scores["none"], scores[best], leaks(numbers)
-    # None of a map for another prevalence; and a map takes the scores of all classes.
+    # Only a map that `calibkit recalibrate` can fit and save has a key.
     key = None if numbers.pairs else KEYS.get(best)
     effects, more = _effects(numbers, best, before, after)
     names = ["gain", *effects, *(["to_deploy"] if key else []), *last]
@@ -76,7 +82,7 @@ def _gain(
 def _effects(
     numbers: Assessment, best: str, before: MapScores, after: MapScores
 ) -> tuple[list[str], dict[str, Any]]:
-    """Sentences on what else changes, and the values of these and of the first."""
+    """The names of the sentences on what else the map changes, and the values that they need."""
     if not numbers.positive:
         names = ["own_thresholds"] if numbers.points_after else []
         return names, {"ece": [before.ece, after.ece]}

@@ -1,4 +1,4 @@
-"""The same samples in several tables: rows matched by their names, and classes by theirs."""
+"""Bring the rows and the classes of several models into the same order, by their names."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,11 +12,20 @@ from calibkit.report.estimates import LEAST
 from calibkit.report.names import Naming, few_of
 from calibkit.report.predictions import Predictions, check_same
 
-SHARE = 0.5  # of the rows of the smallest table that a column must name, to be taken unasked
+SHARE = 0.5  # a column must match this share of the smallest table's rows to be used unasked
 
 
 class Matched(NamedTuple):
-    """Models with the same samples in the same order, the column that said so, and what to say."""
+    """Models with the same samples in the same order.
+
+    Attributes
+    ----------
+    models : list of Predictions
+    by : str or None
+        The column by which rows were matched; None if their order was trusted.
+    notes : list of str
+        Sentences for the user.
+    """
 
     models: list[Predictions]
     by: str | None
@@ -24,23 +33,27 @@ class Matched(NamedTuple):
 
 
 def matched(models: Sequence[Predictions], wanted: str | None = None) -> Matched:
-    """Bring rows and classes of all models into the order of the first.
+    """Bring rows and classes of all models into the order of the first model.
 
-    Rows are matched by a column that names them in all tables, those that are not in all tables
-    left out. Without such a column the order of the rows is trusted, if the labels allow it.
+    Rows are matched by a column that names them in all tables. Rows that are not in all tables are
+    left out. Without such a column, the order of the rows is trusted if the labels are the same.
 
     Parameters
     ----------
     models : sequence of Predictions
-        Read with ``ids``.
+        Each was read with the option ``ids``, so that the columns of names were kept.
     wanted : str, optional
-        The column of names. By default the one that fits best: whose values are different in each
-        row, most of them in all tables, and whose rows have equal labels.
+        The column of names. By default the best column is used: its values differ in all rows of a
+        table, the matched rows have equal labels, and it matches the most rows.
+
+    Returns
+    -------
+    Matched
 
     Raises
     ------
     ValueError
-        A name stands in two rows, labels contradict each other, or there are too few samples.
+        A name stands in two rows, the labels of matched rows differ, or too few rows match.
 
     Examples
     --------
@@ -72,12 +85,14 @@ def matched(models: Sequence[Predictions], wanted: str | None = None) -> Matched
 
 
 def beside(data: Predictions, against: Predictions) -> tuple[Predictions, Predictions]:
-    """A model, and a second one whose rows are brought into its order; a note says how.
+    """Bring the rows of a second model, `against`, into the order of the first one, `data`.
+
+    A note on how the rows were matched is added to `data`.
 
     Raises
     ------
     ValueError
-        The second one lacks some of the rows.
+        The second model lacks some rows of the first.
     """
     found = matched([data, replace(against, name="against")])
     if len(found.models[0].labels) < len(data.labels):
@@ -91,32 +106,46 @@ def beside(data: Predictions, against: Predictions) -> tuple[Predictions, Predic
 
 @dataclass(frozen=True, eq=False)
 class _Names:
-    """A column of names: of each model, the rows that are in all of them, in the first's order."""
+    """A column that names the rows of all models.
+
+    Attributes
+    ----------
+    name : str
+        The column.
+    rows : list of arrays (m,) of int
+        For each model, the rows that all models have, in the order of the first model.
+    contradicting : int
+        How many of these rows have different labels in different models.
+    counting : bool
+        Whether the names only count the rows, which says no more than their order.
+    """
 
     name: str
     rows: list[Array]
-    contradicting: int  # rows whose labels differ between models
-    counting: bool  # numbers of the rows, which say no more than the order does
+    contradicting: int
+    counting: bool
 
     @property
     def size(self) -> int:
+        """How many rows all models have."""
         return len(self.rows[0])
 
     def check(self, models: Sequence[Predictions]) -> None:
+        """Raise `ValueError` if too few rows match or if labels of matched rows differ."""
         if self.size < min(LEAST, *(len(m.labels) for m in models)):
             raise ValueError(
                 f"{self.name}: got {self.size} names that are in all tables, expected at least "
-                f"{LEAST}: are these the same samples?"
+                f"{LEAST}: give files of the same samples, or say which column names them (--id)"
             )
         if self.contradicting:
             raise ValueError(
                 f"{models[-1].name}: got labels that differ in {self.contradicting:,} of "
-                f"{self.size:,} rows matched by {self.name!r}, expected the same samples; another "
-                f"column may name them (--id), or none (--column ignore={self.name})"
+                f"{self.size:,} rows matched by {self.name!r}, expected the same samples: name "
+                f"them by another column (--id), or by none (--column ignore={self.name})"
             )
 
     def note(self, models: Sequence[Predictions]) -> str:
-        """How rows were matched, and which are left out."""
+        """A sentence on how the rows were matched and which ones are left out."""
         same = all((rows == self.rows[0]).all() for rows in self.rows)
         order = "in the same order in all tables" if same else "whose order differs"
         counts, names = [], []
@@ -128,21 +157,27 @@ class _Names:
         said = f"{self.size:,} rows were matched by {self.name!r}, {order}."
         if not counts:
             return said
-        said += f" Left out, as not in all tables: {', '.join(counts)}"
+        said += f" Rows that are not in all tables are left out: {', '.join(counts)}"
         return Naming(said, f": {'; '.join(names)}", ".")
 
 
 def _column(model: Predictions, name: str) -> Array:
+    """The names (n,) in a column."""
     return model.ids[:, model.id_names.index(name)]
 
 
 def _shared(models: Sequence[Predictions], wanted: str | None) -> list[str]:
+    """The columns of names that all models have; only `wanted`, if the caller named one."""
     names = [wanted] if wanted is not None else models[0].id_names
     return [name for name in names if all(name in m.id_names for m in models)]
 
 
 def _names(models: Sequence[Predictions], name: str, asked: bool) -> _Names | None:
-    """What a column says; None if some name stands in two rows, an error if it was asked for."""
+    """Match the rows of all models by one column.
+
+    If a name stands in two rows, the result is None, or a `ValueError` if the caller asked for this
+    column.
+    """
     columns = [_column(m, name) for m in models]
     places = [{x: i for i, x in enumerate(column.tolist())} for column in columns]
     for model, column, place in zip(models, columns, places, strict=True):
@@ -158,7 +193,7 @@ def _names(models: Sequence[Predictions], name: str, asked: bool) -> _Names | No
     order = [x for x in columns[0].tolist() if x in shared]
     rows = [np.array([place[x] for x in order], dtype=np.intp) for place in places]
     differ = np.zeros(len(order), bool)
-    if all(m.kind.known for m in models):  # each is right or wrong in its own way
+    if all(m.kind.known for m in models):  # labels are compared, not whether answers are right
         labels = [m.labels[i] for m, i in zip(models, rows, strict=True)]
         differ = np.any([own != labels[0] for own in labels], axis=0)
     counting = all(_counts(column) for column in columns)
@@ -166,20 +201,23 @@ def _names(models: Sequence[Predictions], name: str, asked: bool) -> _Names | No
 
 
 def _counts(column: Array) -> bool:
-    """Whether these are 0, 1, 2, … or 1, 2, 3, …"""
+    """Whether the names are 0, 1, 2, … or 1, 2, 3, …"""
     n = len(column)
     return any(column.tolist() == list(map(str, range(i, i + n))) for i in (0, 1))
 
 
 def _in_order(models: Sequence[Predictions], name: str = "", counting: bool = False) -> Matched:
-    """The models as they are, if sizes and labels allow it; why not by the column `name`."""
+    """Trust the order of the rows, if sizes and labels are the same; `ValueError` otherwise.
+
+    The note says why the column `name` was not used: it only counts the rows, or its values differ.
+    """
     first, *others = models
     for other in others:
         check_same(first, other, other.name)
-    why = "no column of names is in all of them"
+    why = "no column names the rows in all of them"
     if name:
         why = f"{name!r} {'only counts the rows' if counting else 'has other values in each'}"
-    note = f"Rows were paired by their order in the tables, which is trusted: {why} (--id COLUMN)."
+    note = f"Rows were paired by their order in the tables: {why} (--id COLUMN matches by names)."
     return Matched(list(models), None, [note])
 
 
@@ -187,7 +225,7 @@ def _in_order(models: Sequence[Predictions], name: str = "", counting: bool = Fa
 
 
 def _with_classes_of(first: Predictions, other: Predictions) -> Predictions:
-    """The same with its classes in the order of the first's, where all have the same names."""
+    """Bring the classes of `other` into the order of `first`, if both have the same class names."""
     known = first.kind.known and other.kind.known
     if not known or first.class_names == other.class_names:
         return other
@@ -197,7 +235,7 @@ def _with_classes_of(first: Predictions, other: Predictions) -> Predictions:
     place = np.argsort(order)
     own = other.own
     if own is not None:
-        own = own[:, order] if own.ndim == 2 else 1 - own  # of two classes, the other
+        own = own[:, order] if own.ndim == 2 else 1 - own  # the other of two classes
     return replace(
         other,
         logits=np.ascontiguousarray(other.logits[:, order]),

@@ -1,4 +1,4 @@
-"""Checked predictions of one model: what every other part of a report takes."""
+"""The class `Predictions`: the checked predictions of one model, which all of a report uses."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,7 +18,7 @@ OF_SAMPLES = ("logits", "labels", "groups", "weights", "clusters", "confidences"
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """Checked predictions of one model.
+    """The checked predictions of one model for n test samples, and m validation samples.
 
     Attributes
     ----------
@@ -27,41 +27,46 @@ class Predictions:
     logits : array (n, k)
         Scores before the softmax, or the logarithms of probabilities.
     labels : array (n,) of int
+        True classes, from 0.
     val_logits, val_labels : arrays (m, k) and (m,), or None
+        The validation set.
     groups : array (n,) or (n, c) of str, or None
         The group of each sample, or one for each of c columns.
     class_names : tuple of str
         One per column; "0" to "k - 1" if nothing better is known.
     notes : tuple of str
-        What was assumed or left out on reading, for readers of a report.
+        Sentences on what was assumed or left out when the file was read.
     group_names : tuple of str
         Names of the columns of `groups`.
     weights, val_weights : arrays (n,) and (m,), or None
-        How much each sample counts, as from `resampling.as_counts`.
+        How much each sample counts, scaled by `resampling.as_counts`.
     clusters, val_clusters : arrays (n,) and (m,) of str, or None
-        Which samples are alike, of one patient for instance: folds and intervals go over these.
+        The cluster of each sample, such as the patient. Samples of one cluster depend on each
+        other; folds and intervals go over clusters.
     cluster_name : str
-        What the column of clusters is called.
+        Name of the column of clusters.
     confidences, val_confidences : arrays (n,) and (m,), or None
-        The confidence of each answer, where that and its correctness is all that is known. The
-        two columns of `logits` are then "wrong" and "right", and a label of 1 means right.
+        The confidence of each answer, if the file has only confidences and correctness. The two
+        columns of `logits` are then "wrong" and "right", and the label 1 means right.
     positive : int or None
-        Of two classes, the one of interest; None if nobody said.
+        With two classes, the class of interest (0 or 1); None if nobody named it.
     doubts : tuple of str
-        Reasons to believe that labels and columns do not belong together; there is then no verdict.
+        Sentences on why labels and columns seem not to fit; with a doubt, there is no verdict.
     floor : calibkit.precision.Floor or None
-        What a probability of 0 counts as. None for logits.
+        What a probability of 0 counts as; None for logits.
     zeros : str
-        That, and why, in a sentence; empty if none is 0.
+        A sentence on what a probability of 0 counts as, and why; empty if no probability is 0.
     own, val_own : arrays (n, k) or (n,), and (m, k) or (m,), or None
-        The probabilities as the file holds them, in its type, or the one column of two that it
-        holds, or the confidences of pairs; None for logits. Thresholds are applied to these.
+        The probabilities exactly as the file holds them, in its type: (n,) for a single column or
+        for confidences; None for logits. Thresholds are applied to these.
     inputs : tuple of (file, sha256)
-        The files that all this was read from.
+        The files that the predictions were read from.
     tokens : bool
-        Whether each token of texts, or each pixel of images, is a sample.
+        Whether each sample is a token of a text or a pixel of an image.
     ids : array (n, c) of str, or None
-        Columns that may name the samples, called `id_names`; only where they were asked for.
+        The c columns that may name the samples; None unless `read` was told to keep them.
+    id_names : tuple of str
+        Names of these columns.
     """
 
     name: str
@@ -93,7 +98,7 @@ class Predictions:
 
     @cached_property
     def kind(self) -> Classes | Pairs:
-        """What the scores are of."""
+        """Whether scores are those of classes or confidences of answers, with their methods."""
         if self.confidences is not None:
             return Pairs()
         return Classes(self.class_names, self.positive)
@@ -110,7 +115,7 @@ class Predictions:
 
     @cached_property
     def validation(self) -> Part | None:
-        """The validation set."""
+        """The validation set; None if the file has none."""
         return None if self.val_logits is None else self._part("val_")
 
     def _part(self, prefix: str) -> Part:
@@ -119,15 +124,15 @@ class Predictions:
 
     @property
     def design(self) -> Design:
-        """How the test samples were drawn."""
+        """The weights and clusters of the test samples."""
         return self.test.design
 
     def about(self, positive: str) -> "Predictions":
-        """The same with a positive class, by its name; for two classes only."""
+        """The same predictions with a positive class, by its name; `ValueError` unless k is 2."""
         if not self.kind.two:
             raise ValueError(
-                f"positive: got {few_of([positive])} for {self.kind.described}, expected it only "
-                "for two classes"
+                f"positive: got {few_of([positive])} for {self.kind.described}, expected two "
+                "classes: leave it out"
             )
         if str(positive) not in self.class_names:
             raise ValueError(
@@ -138,7 +143,10 @@ class Predictions:
     def take(
         self, rows: Array | None = None, val_rows: Array | None = None, **changes: Any
     ) -> "Predictions":
-        """The same with these test samples, or these of the validation set, only."""
+        """The same predictions with only the test samples `rows` and validation samples `val_rows`.
+
+        None keeps all. `changes` are new values of other attributes.
+        """
         for prefix, chosen in (("", rows), ("val_", val_rows)):
             for name in OF_SAMPLES:
                 values = getattr(self, prefix + name, None)
@@ -161,14 +169,14 @@ class Predictions:
 
 
 def check_same(first: Predictions, other: Predictions, name: str) -> None:
-    """Refuse predictions called `name` that are not of the samples of the first."""
+    """Raise `ValueError` unless `other`, called `name`, has as many samples and the same labels."""
     n = len(first.labels)
     if len(other.labels) != n:
         raise ValueError(
             f"{name}: got {len(other.labels):,} samples, expected the same {n:,}; calibkit compare "
             "matches tables in which a column names the rows (--id)"
         )
-    if not (first.kind.known and other.kind.known):  # each is right or wrong in its own way
+    if not (first.kind.known and other.kind.known):  # labels say which answers are right
         return
     if differ := int((first.labels != other.labels).sum()):
         raise ValueError(
@@ -178,5 +186,5 @@ def check_same(first: Predictions, other: Predictions, name: str) -> None:
 
 
 def inputs_of(*models: Predictions | None) -> list[Input]:
-    """The files of several models, each once."""
+    """The files that several models were read from, without repetition."""
     return list(dict.fromkeys(x for model in models if model for x in model.inputs))

@@ -18,7 +18,7 @@ def is_number(text: str) -> bool:
 
 
 def text_of(array: Array) -> Array:
-    """An array of names: numbers as written, bytes decoded."""
+    """An array of names as text; bytes are decoded."""
     if array.dtype.kind == "S":
         return np.char.decode(array, "utf-8", "replace")
     return array.astype(str)
@@ -29,14 +29,14 @@ def one_line(error: Exception) -> str:
 
 
 def few_of(names: Iterable[Any]) -> str:
-    """The first names of many, quoted so that no control character gets through."""
+    """The first few names as one text, quoted and without control characters."""
     names = [str(name) for name in names]
     shown = ", ".join(repr(name) if len(name) < 60 else repr(name[:57]) + "…" for name in names[:5])
     return (shown or "nothing") + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 class Naming(str):
-    """A sentence that names some rows as examples, and the same `without` them."""
+    """A sentence that names some rows as examples; `without` is the sentence without them."""
 
     without: str
 
@@ -47,14 +47,14 @@ class Naming(str):
 
 
 def after(start: str, note: str) -> str:
-    """A note that starts with more words; it keeps what it is without examples."""
+    """Put words before a note; a `Naming` stays a `Naming`."""
     made = Naming(start, note)
     made.without = start + getattr(note, "without", note)
     return made
 
 
 def without_examples(notes: Sequence[str]) -> list[str]:
-    """Notes that name no rows.
+    """The same notes, without the rows that they name as examples.
 
     >>> without_examples([Naming("2 rows are empty", " (rows 4, 9)", "."), "Else."])
     ['2 rows are empty.', 'Else.']

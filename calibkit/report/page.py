@@ -1,4 +1,4 @@
-"""The page of a report: its figures, and the HTML around them and the words of `text`."""
+"""Write the page of a report: draw its figures and put them and the words into HTML."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ from calibkit.report.recalibration import NAMES, PER_CLASS, scores_in
 from calibkit.report.text import cautions, verdict
 from calibkit.report.written import decimals, number, percent
 
-EXPLORED = 4_000_000  # numbers (samples × classes) behind a figure that can be explored: some MB
+EXPLORED = 4_000_000  # numbers (samples × classes) in an interactive figure at most: some MB
 
 
 def write(
@@ -40,10 +40,10 @@ def write(
     out : Path
         Created if missing.
     data, against : Predictions, optional
-        What was assessed. The figures can then be explored, by the one script that the page
-        allows; without these arguments there is no script.
+        The predictions that were assessed. With these, the figures are interactive, by the one
+        script that the page allows. Without them, the page has no script.
     rows : bool
-        False leaves out what belongs to a single row: see `calibkit.report.privacy`.
+        False leaves out all numbers that belong to a single row: see `calibkit.report.privacy`.
     told : function of str, optional
         Called with the text of the JSON file when both are written.
     """
@@ -53,8 +53,7 @@ def write(
     shown += ["probability", "roc", "precision_recall"] if numbers.positive else []
     shown += ["comparison"] if numbers.comparison else []
     pictures = {name: html.picture(draw(name, numbers)) for name in shown}
-    # Of two classes, what can be explored is folded away: a still picture does. Its script knows no
-    # weights.
+    # For two classes the interactive figures are folded away. Their script does not know weights.
     lively = data is not None and not numbers.positive and data.weights is None and rows
     return html.publish(
         out,
@@ -188,7 +187,7 @@ def explore(
 
 
 def _few(numbers: Assessment) -> int:
-    """Samples at most whose scores a figure that can be explored holds."""
+    """The number of samples whose scores an interactive figure holds, at most."""
     return min(explorable.MOST, max(EXPLORED // numbers.classes, 1000))
 
 
@@ -201,7 +200,7 @@ def _temperature(numbers: Assessment) -> float | None:
 
 
 def _mark(points: Sequence[OperatingPoint], ax: Axes) -> None:
-    """Mark operating points on a risk-coverage curve, with their thresholds where there is room."""
+    """Mark operating points on a risk-coverage curve, and write thresholds if there is room."""
     labelled = -1.0
     for point in (point for point in points if point.accepted):
         x, y = point.coverage.estimate, point.risk.estimate

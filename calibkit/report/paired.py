@@ -1,4 +1,4 @@
-"""Several models on the same samples: every metric, and the paired difference of every two."""
+"""Compare several models on the same samples: every metric, and the difference of every pair."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ from calibkit.stats import Interval
 COMPARED = ("accuracy", "ece", "excess_ece", "nll", "brier", "auroc", "aurc", "fpr_at_tpr")
 OF_EVENT = ("ece", "excess_ece", "auroc", "aupr_success", "nll", "brier")
 LEVEL = 0.95
-MOST = 12  # models: 66 pairs
+MOST = 12  # models, which make 66 pairs
 
 
 @dataclass(frozen=True)
 class Pair(Facts):
-    """Two models by name, and for every metric the first minus the second."""
+    """Two models by name, and the difference (first minus second) in every metric."""
 
     first: str
     second: str
@@ -34,37 +34,41 @@ class Pair(Facts):
 
 @dataclass(frozen=True, eq=False)
 class Comparison(Facts):
-    """Several models on the same samples; shares and errors are fractions of 1.
+    """The numbers of several models on the same samples; shares and errors are fractions of 1.
 
     Attributes
     ----------
     models : list of str
-        Names.
+        Names of the models.
     samples, classes : int
+        How many samples and classes there are.
     positive : str or None
         The class whose probability is compared, in place of the confidence.
     weighted : bool
         Whether samples have weights.
     cluster : str or None
-        What a cluster of samples is called.
+        The name of the column of clusters; None if samples are independent.
     clusters : int
-        How many there are; 0 without.
+        Number of clusters; 0 if samples are independent.
     metrics : dict of str to dict of str to Interval
-        For each model its metrics, with intervals at 95 %.
+        For each model, the value of each metric with a 95 % interval.
     gap : dict of str to Interval
-        For each model mean confidence minus accuracy, or mean probability minus share.
+        For each model, mean confidence minus accuracy. If a class is positive: mean probability of
+        this class minus its share.
     mean, share : dict of str to float
-        The two that the gap is between.
+        The two numbers whose difference is the gap.
     pairs : list of Pair
+        One for every two models.
     level : float
-        Of each difference's interval.
+        Level of the interval of each difference, such as 0.95.
     reliability : dict of str to curves.Reliability
+        For each model, its reliability curve.
     notes, doubts : list of str
-        Of all models.
+        Sentences on how the files were read, and on what seems wrong with them.
     matched_by : str or None
-        The column that rows were matched by.
+        The column by which rows were matched; None if their order was trusted.
     calibkit : str
-        Version.
+        Version of calibkit.
     """
 
     models: list[str]
@@ -90,22 +94,22 @@ class Comparison(Facts):
 def compare(
     models: Sequence[Predictions], names: Sequence[str] = COMPARED, n: int | None = None
 ) -> "Comparison":
-    """Every metric of every model, and the paired difference of every pair.
+    """Measure every model, and the paired difference of every two models.
 
-    Intervals of differences hold jointly: with m pairs each is at the level 1 - 0.05 / m
-    (Bonferroni), so that the chance of any false verdict about a metric is at most 5 %. Weights
-    and clusters are kept, and must be the same in all models that have some.
+    The intervals of the differences hold jointly: with m pairs, each has the level 1 - 0.05 / m
+    (Bonferroni). So the chance of any false verdict about a metric is at most 5 %. If models have
+    weights or clusters, these must be the same in all of them.
 
     Parameters
     ----------
     models : sequence of Predictions
-        Of the same samples in the same order. If the first has a `positive` class and all have
-        scores of two classes, its probability is compared in place of the confidence, by
-        `OF_EVENT`.
+        Predictions for the same samples in the same order. If the first model has a `positive`
+        class and all models have scores of two classes, the probability of this class is compared
+        in place of the confidence, by the metrics `OF_EVENT`.
     names : sequence of str
-        Metrics.
+        Metrics to compare.
     n : int, optional
-        Replicates; by default at least 1000, and more for more pairs.
+        Number of bootstrap replicates; by default at least 1000, and more for more pairs.
 
     Returns
     -------
@@ -114,7 +118,8 @@ def compare(
     Raises
     ------
     ValueError
-        Fewer than two models, more than `MOST`, different samples, weights or clusters.
+        There are fewer than two models or more than `MOST`, or their samples, weights or clusters
+        differ.
 
     Examples
     --------
@@ -130,18 +135,24 @@ def compare(
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """What is compared of several models: by name, without their logits.
+    """What a comparison needs of each model, without the logits, which take much memory.
 
     Attributes
     ----------
     samples : dict of str to stats.Samples
+        By the model's name.
     notes, doubts : lists of str
-        Of all models, with their names.
+        Sentences on all models; each begins with the model's name.
     classes : int
+        Number of classes.
     positive : str or None
-        The class whose probability is compared.
-    weights, groups, cluster
-        As from `weights_of` and `clusters_of`.
+        The class whose probability is compared; None: the confidence is compared.
+    weights : array (n,) or None
+        How much each sample counts.
+    groups : array (n,) or None
+        The cluster of each sample.
+    cluster : str
+        The name of the column of clusters; "" without clusters.
     """
 
     samples: dict[str, stats.Samples]
@@ -155,9 +166,10 @@ class Scored:
 
 
 def scored(models: list[Predictions]) -> Scored:
-    """What `compared` needs of models; as in `compare`.
+    """Compute what `compared` needs of each model.
 
-    The list is emptied: so no more than one model has its logits and its scores in memory.
+    The list of models is emptied on the way, so that at most one model has both its logits and its
+    scores in memory. Errors are those of `compare`.
     """
     if not 2 <= len(models) <= MOST:
         raise ValueError(f"predictions: got {len(models)} models, expected 2 to {MOST}")
@@ -189,20 +201,33 @@ def compared(
     notes: Sequence[str] = (),
     matched_by: str | None = None,
 ) -> Comparison:
-    """As `compare`; `notes` come before those of the models."""
+    """Compare the models that `scored` prepared.
+
+    Parameters
+    ----------
+    models : Scored
+    names : sequence of str
+        Metrics to compare; not used if a class is positive.
+    n : int, optional
+        Number of bootstrap replicates; by default at least 1000, and more for more pairs.
+    notes : sequence of str
+        Sentences that precede those on the models.
+    matched_by : str, optional
+        The column by which rows were matched.
+    """
     samples, weights, groups = models.samples, models.weights, models.groups
     rows = len(next(iter(samples.values())).correct)
     places = None if groups is None else as_groups(groups, rows)
     design = Design(rows, weights, places)
     names = names if models.positive is None else OF_EVENT
     pairs = list(combinations(samples, 2))
-    # Each end of the interval is a quantile: some 25 replicates should lie beyond it.
+    # An end of an interval is a quantile. It is steady if some 25 replicates lie beyond it.
     n = n or max(estimates.replicates(rows), min(1000 * len(pairs), 4000))
     drawing = {"sample_weight": weights, "groups": groups}
     own, differences = stats.compare_all(list(samples.values()), names, n, LEVEL, **drawing)
 
     def of_each(measure: Callable[[Array, Array], Any]) -> dict[str, Any]:
-        return {name: measure(its.confidence, its.correct) for name, its in samples.items()}
+        return {name: measure(one.confidence, one.correct) for name, one in samples.items()}
 
     return Comparison(
         models=list(samples),
@@ -219,7 +244,7 @@ def compared(
         gap=of_each(lambda score, true: estimates.gap(score, true, design=design)),
         mean=of_each(lambda score, true: design.average(score)),
         share=of_each(lambda score, true: design.average(true)),
-        pairs=[Pair(*pair, its) for pair, its in zip(pairs, differences, strict=True)],
+        pairs=[Pair(*two, changes) for two, changes in zip(pairs, differences, strict=True)],
         reliability=of_each(lambda score, true: estimates.reliability(score, true, design)),
         matched_by=matched_by,
         calibkit=__version__,
@@ -227,24 +252,31 @@ def compared(
 
 
 def weights_of(models: Sequence[Predictions]) -> Array | None:
-    """The weights of the samples: in proportion the same in all models that have some."""
+    """The weights (n,) of the samples, or None if no model has weights.
+
+    Raises
+    ------
+    ValueError
+        Two models have weights that are not proportional.
+    """
     known = [(m.name, m.weights) for m in models if m.weights is not None]
-    for name, its in known[1:]:
-        if not np.allclose(its / its.mean(), known[0][1] / known[0][1].mean(), rtol=1e-5, atol=0):
+    for name, weights in known[1:]:
+        first = known[0][1]
+        if not np.allclose(weights / weights.mean(), first / first.mean(), rtol=1e-5, atol=0):
             raise ValueError(
-                f"{name}: got other weights than {known[0][0]}, expected the same of the same "
-                "samples; --column ignore=NAME leaves a column of them out"
+                f"{name}: got other weights than {known[0][0]}, expected the same for the same "
+                "samples; --column ignore=NAME leaves out a column of weights"
             )
     return known[0][1] if known else None
 
 
 def clusters_of(models: Sequence[Predictions]) -> tuple[Array | None, str]:
-    """Which samples are alike, the same in all models that say so, and what the column is called.
+    """The cluster of each sample (n,) and the name of the column; None and "" without clusters.
 
     Raises
     ------
     ValueError
-        Models differ.
+        Two models have different clusters.
     """
     known = [m for m in models if m.clusters is not None]
     if not known:
@@ -254,20 +286,20 @@ def clusters_of(models: Sequence[Predictions]) -> tuple[Array | None, str]:
         if differ := int((_by_appearance(other) != _by_appearance(first)).sum()):
             raise ValueError(
                 f"{other.name}: got another {first.cluster_name!r} than {first.name} in "
-                f"{differ:,} of {len(other.labels):,} rows: are these the same samples, in the "
-                "same order?"
+                f"{differ:,} of {len(other.labels):,} rows, expected the same samples in the same "
+                "order"
             )
     return first.clusters, first.cluster_name
 
 
 def _by_appearance(model: Predictions) -> Array:
-    """The cluster of each sample, numbered as they come."""
+    """The cluster of each sample (n,), numbered in the order in which clusters first appear."""
     _, first, place = np.unique(model.clusters, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[place]
 
 
 def _names(models: Sequence[Predictions]) -> list[str]:
-    """Names of the files, numbered where two are the same."""
+    """The names of the models; equal names get a number: "model (1)", "model (2)"."""
     names = [m.name for m in models]
     return [
         f"{name} ({names[: i + 1].count(name)})" if names.count(name) > 1 else name

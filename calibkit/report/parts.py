@@ -1,4 +1,4 @@
-"""One set of samples, and what kind of scores it has: classes, or confidences of answers alone."""
+"""One set of samples with its kind of scores: those of classes, or only confidences of answers."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,17 +14,19 @@ from calibkit.resampling import as_groups
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:
-    """What becomes of every sample (n,).
+    """The model's answer to every sample, and its scores; all arrays are (n,).
 
     Attributes
     ----------
     confidence : array of float
-        As a file holds it, or without the noise of a softmax.
+        The confidence as the file holds it, or from a softmax (see `as_printed`).
     correct : array of bool
+        Whether the answer is right.
     rank : array of float
-        What ranks the samples: their log-odds, which saturate nowhere, or what a file holds.
+        The score by which samples are sorted: the log-odds of the answer, which still differ where
+        confidences are rounded to 1, or the confidence that the file holds.
     nll, brier : arrays of float
-        Terms of the NLL and of the Brier score.
+        Each sample's NLL in nats and its Brier score.
     answer : array of int
         The most probable class.
     """
@@ -45,7 +47,7 @@ class Classes:
     ----------
     names : tuple of str
     event : int or None
-        Of two classes, the one of interest.
+        With two classes, the class of interest (0 or 1).
     """
 
     names: tuple[str, ...]
@@ -73,7 +75,7 @@ class Classes:
         return Outcomes(**found, answer=part.logits.argmax(axis=1))
 
     def from_probs(self, probs: Array, labels: Array) -> Outcomes:
-        """What becomes of samples with these probabilities (n, k)."""
+        """The outcomes of samples with the probabilities `probs` (n, k)."""
         return self.outcomes(Part(precision.log_probs(probs, None), labels, self))
 
     def score(self, part: "Part", event: int | None) -> Score:
@@ -94,7 +96,7 @@ class Classes:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Confidences of answers, and whether these are right: "wrong" and "right" are the columns."""
+    """Confidences of answers, read as two classes: column 0 is "wrong", column 1 is "right"."""
 
     names: tuple[str, ...] = ("wrong", "right")
     event: None = None
@@ -107,7 +109,7 @@ class Pairs:
         return self._of(part.confidences, part)
 
     def from_probs(self, probs: Array, labels: Array) -> Outcomes:
-        """What becomes of samples with these probabilities (n, 2) of wrong and right."""
+        """The outcomes of samples with the probabilities `probs` (n, 2) of wrong and right."""
         return self._of(probs[:, 1], Part(precision.log_probs(probs, None), labels, self))
 
     def _of(self, confidence: Array, part: "Part") -> Outcomes:
@@ -127,7 +129,7 @@ class Pairs:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """The test set or the validation set; attributes as in `predictions.Predictions`."""
+    """The test set or the validation set; `Predictions` explains the attributes."""
 
     logits: Array
     labels: Array
@@ -144,27 +146,29 @@ class Part:
 
     @cached_property
     def outcomes(self) -> Outcomes:
-        """What becomes of every sample, computed once."""
+        """The answer to every sample and its scores, computed once."""
         return self.kind.outcomes(self)
 
     @cached_property
     def design(self) -> Design:
-        """How the samples were drawn."""
+        """The weights and clusters of the samples."""
         n = len(self.labels)
         clusters = None if self.clusters is None else as_groups(self.clusters, n)
         return Design(n, self.weights, clusters)
 
     def scored(self, event: int | None = None) -> tuple[Array, Array]:
-        """Confidence and correctness (n,); of one of two classes, its probability and if it is so.
+        """Score (n,) of every sample, and whether the outcome that it is about has occurred (n,).
 
-        The probability is that of the file, or in double precision.
+        By default these are confidence and correctness. With `event`, one of two classes, they are
+        the probability of this class and whether it is the true one. The probability is that of the
+        file, or computed in double precision.
         """
         if event is None:
             return self.outcomes.confidence, self.outcomes.correct
         return probability(self.logits, event, self.own), self.labels == event
 
     def ranked(self, event: int | None = None) -> Array:
-        """What ranks samples (n,), by their answer or by one of two classes: see `Outcomes`."""
+        """The score (n,) by which samples are sorted: `rank` of `Outcomes`, or that of `event`."""
         if event is None:
             return self.outcomes.rank
         if self.own is None:
@@ -172,25 +176,25 @@ class Part:
         return probability(self.logits, event, self.own)
 
     def judged(self, event: int | None = None) -> Samples:
-        """The scores that thresholds are for, and outcomes, as in `scored`."""
+        """The scores that thresholds are applied to, with the outcomes of `scored`."""
         y = self.outcomes.correct if event is None else self.labels == event
         return Samples(self.kind.score(self, event), y, self.weights)
 
 
 @dataclass(frozen=True, eq=False)
 class Mapped:
-    """What thresholds are chosen with after a map.
+    """The scores and outcomes of the samples after a recalibration map, for choosing thresholds.
 
     Attributes
     ----------
     confidence : Scored
         Confidence and correctness of the test samples.
     event : Scored or None
-        For two classes, the probability of the one of interest, and whether it is so.
+        For two classes, the probability of the class of interest, and whether it is the true one.
     design : Design
-        How the test samples were drawn.
+        The weights and clusters of the test samples.
     held_confidence, held_event : Scored or None
-        The same of the validation set; None where no thresholds are chosen on it.
+        The same for the validation set; None if no thresholds are chosen on it.
     """
 
     confidence: Scored
@@ -201,10 +205,10 @@ class Mapped:
 
 
 def as_printed(p: Array) -> Array:
-    """Probabilities without the noise of a softmax in double precision.
+    """Round away the noise that a softmax in double precision adds to probabilities.
 
-    What was 0.79 in a file comes back as 0.79 or as 0.7900000000000001, which would break its ties
-    with others and be a strange threshold.
+    A probability of 0.79 in a file may come back as 0.7900000000000001. It would then no longer tie
+    with another 0.79, and would make an odd threshold.
 
     >>> as_printed(np.array([0.7900000000000001, 0.123456789012])).tolist()
     [0.79, 0.123456789012]
@@ -216,7 +220,7 @@ def as_printed(p: Array) -> Array:
 
 
 def probability(logits: Array, event: int, own: Array | None = None) -> Array:
-    """Probability of one of two classes: that of the file, or in double precision."""
+    """Probability (n,) of class `event` of two: as in the file (`own`), or in double precision."""
     if own is not None:
         p = own[:, event] if own.ndim == 2 else own if event == 1 else 1 - own
         return p.astype(np.promote_types(p.dtype, np.float32))

@@ -1,4 +1,4 @@
-"""One table with a column of dates, cut into periods."""
+"""Cut one table with a column of dates into periods."""
 
 from pathlib import Path
 from typing import Any
@@ -11,22 +11,40 @@ from calibkit.report.estimates import LEAST
 from calibkit.report.predictions import Predictions
 from calibkit.report.readers import tables
 
-PARTS = 24  # periods of a column of dates, at most
-LARGE = 200  # samples of a period
-_PERIODS = ("Y", "Q", "M", "W", "D")  # the finest that leaves at least LARGE samples a period
+PARTS = 24  # periods at most
+LARGE = 200  # samples in a period (median), at least
+_PERIODS = ("Y", "Q", "M", "W", "D")  # years to days: the finest with enough samples is taken
 
 
 def by_date(path: str | Path, **reading: Any) -> list[Predictions]:
-    """A table with a column ``date``, cut into periods.
+    """Cut a table with a column ``date`` into calendar years, quarters, months, weeks or days.
 
-    Calendar years, quarters, months, weeks or days: the finest that leaves enough samples in
-    each period for a comparison. A validation set (``split``) is left out. `reading` is passed to
-    `predictions.read`.
+    The periods are the shortest that leave enough samples in each for a comparison. A validation
+    set (column ``split``) is left out.
+
+    Parameters
+    ----------
+    path : path
+        The table.
+    **reading
+        Options of `predictions.read`.
+
+    Returns
+    -------
+    list of Predictions
+        One for each period, the oldest first.
+
+    Raises
+    ------
+    ValueError
+        There is no column ``date``, it holds no dates, or there are too few samples.
     """
     path = Path(path)
     columns = tables.table_of(path)[0].columns if readers.is_table(path) else ()
     if "date" not in columns:
-        raise ValueError(f"{path}: got one file without a column 'date', expected several")
+        raise ValueError(
+            f"{path}: got one file without a column 'date', expected several files, or this column"
+        )
     others = [name for name in ("group", "groups") if name in columns][:1]
     data = predictions.read(path, group=["date", *others], **reading)
     dates, groups = data.groups[:, 0], data.groups[:, 1:]
@@ -43,11 +61,11 @@ def by_date(path: str | Path, **reading: Any) -> list[Predictions]:
 
 
 def _period(dates: pd.Series) -> pd.Series:
-    """Periods of `dates`: the finest of `_PERIODS` with enough samples, at most `PARTS`."""
+    """The period of each date (n,): the shortest of `_PERIODS` with enough samples in each."""
     for length in reversed(_PERIODS):
         period = dates.dt.to_period(length)
         counts = period.value_counts()
-        # The first and the last may be cut off.
+        # The first and the last period may be incomplete, so the median decides.
         if 2 <= len(counts) <= PARTS and counts.median() >= LARGE and counts.min() >= LEAST:
             return period
     raise ValueError(

@@ -18,16 +18,16 @@ class OperatingPoint(Facts):
     Attributes
     ----------
     target : float
-        The error rate asked for, a fraction of 1.
+        The error rate that the threshold should keep, a fraction of 1.
     threshold : float or None
-        None if no threshold reaches the target.
+        The lowest confidence that is accepted; None if no threshold reaches the target.
     coverage, risk : Interval
-        Share of samples accepted, and errors among these. Without a validation set the risk is
-        cross-fitted.
+        Share of samples that are accepted, and share of errors among these (fractions of 1).
+        Without a validation set, the risk is cross-fitted.
     accepted, wrong : int
-        Counts among all samples, at that threshold.
+        Number of accepted samples, and of errors among these, in the whole test set.
     kept : bool or None
-        True or False if the interval of the risk is on one side of the target, else None.
+        Whether the risk is at most the target; None if its interval contains the target.
     """
 
     target: float
@@ -45,22 +45,22 @@ class OperatingPoint(Facts):
 
 
 def operating_points(data: Predictions, target_risk: Sequence[float] = ()) -> list[OperatingPoint]:
-    """Thresholds on the confidence for given error rates, and what they achieve.
+    """Choose a threshold on the confidence for each error rate, and measure what it achieves.
 
-    A threshold comes from `metrics.threshold_at_risk` on the validation set; its coverage and error
-    rate are measured on the test set. Without a validation set the threshold is chosen on all
-    samples, and the error rate is cross-fitted: see `thresholds.Judge`.
+    A threshold is chosen on the validation set, and its coverage and error rate are measured on the
+    test set. Without a validation set, the threshold is chosen on all samples, and the error rate
+    is cross-fitted: see `thresholds.Judge`.
 
     Parameters
     ----------
     data : Predictions
     target_risk : sequence of float
-        By default `thresholds.targets`.
+        Error rates, fractions of 1; by default those of `thresholds.targets`.
 
     Returns
     -------
     list of OperatingPoint
-        By target.
+        One for each error rate, ascending.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def operating_points(data: Predictions, target_risk: Sequence[float] = ()) -> li
 def points_of(
     test: Samples, held: Samples | None, target_risk: Sequence[float], design: Design
 ) -> list[OperatingPoint]:
-    """The same of scores: chosen on `held`, if there are such, and measured on `test`."""
+    """The operating points for scores: thresholds are chosen on `held` (validation) or `test`."""
     points, judge = [], thresholds.Judge(test, held, clusters=design.clusters)
     wrong = ~test.y
     for target in sorted(target_risk or thresholds.targets(held or test)):
@@ -98,9 +98,9 @@ def points_of(
 
 
 def main_point(points: Sequence[OperatingPoint], error: float) -> OperatingPoint | None:
-    """The threshold for the headline: the one that halves the errors, or comes closest.
+    """The operating point that a report recommends: the one that comes closest to half the errors.
 
-    It must give clearly fewer errors than answering everything.
+    `error` is the error rate without a threshold. The point must have clearly fewer errors.
     """
     usable = [point for point in points if point.reached and point.risk.high < error]
     halving = [point for point in usable if point.target <= error / 2]

@@ -1,8 +1,8 @@
-"""Two classes, of which one is of interest: its probability, its decisions, their threshold.
+"""Two classes, one of which is of interest (positive): its probability, and decisions by it.
 
-Everything here is about one event, "the sample is positive": the probability p that the model gives
-it, and whether it happened. Where positives are rare this is another question than that of the top
-label, which is nearly always "negative" and nearly always right.
+All numbers here are about the event "the sample is positive": the probability p that the model
+gives to it, and whether it has occurred. If positives are rare, this differs much from the
+confidence in the answer, which is nearly always "negative" and nearly always right.
 """
 
 import math
@@ -22,10 +22,10 @@ from calibkit.report.predictions import Predictions
 from calibkit.report.scores import Samples, Score, Scored
 from calibkit.stats import Interval
 
-RARE = 0.2  # share of positives below which budgets and low precisions are what people ask for
-POINTS = 300  # of a curve
+RARE = 0.2  # share of positives below which a report shows budgets and low precisions
+POINTS = 300  # points of a curve at most
 COUNTED = ("flagged", "found", "false", "missed")
-SURE = 0.01  # level of the test for another share of positives in the validation set
+SURE = 0.01  # level of the test whether validation and test set differ in their positives
 _POSITIVE = ("1", "1.0", "true", "yes", "y", "positive", "pos", "fraud", "spam", "anomaly")
 _POSITIVE += ("abnormal", "malignant", "disease", "churn", "default", "toxic", "attack", "defect")
 _NEGATIVE = ("0", "0.0", "false", "no", "n", "negative", "neg", "legit", "legitimate", "ham")
@@ -33,7 +33,7 @@ _NEGATIVE += ("normal", "benign", "healthy", "ok", "genuine", "none", "other")
 
 
 def guess(data: Predictions) -> int:
-    """The class of interest if nobody named it: by its name, else the rarer one.
+    """Guess which class (0 or 1) is of interest: by its name, otherwise the rarer one.
 
     >>> from calibkit.report.predictions import from_arrays
     >>> probs = [[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]]
@@ -51,15 +51,15 @@ def guess(data: Predictions) -> int:
 
 @dataclass(frozen=True)
 class Counts(Facts):
-    """What becomes of positives and negatives that are flagged.
+    """Counts and shares of flagged samples; shares are fractions of 1.
 
     Attributes
     ----------
     flagged, found, false, missed : int
-        Rows flagged; positives flagged; negatives flagged; positives not flagged.
+        Number of flagged samples, flagged positives, flagged negatives, positives not flagged.
     share, precision, recall : Interval
-        Share of rows flagged, of positives among these, of flagged among the positives: as from
-        `Design.share`.
+        Share of samples that are flagged, of flagged samples that are positive, of positives that
+        are flagged; intervals are those of `Design.share`.
     """
 
     flagged: int
@@ -73,7 +73,7 @@ class Counts(Facts):
 
 @dataclass(frozen=True)
 class Decisions(Counts):
-    """`Counts` at a threshold; ``claimed`` is the mean probability of what is flagged."""
+    """`Counts` at a threshold; ``claimed`` is the mean probability of the flagged samples."""
 
     threshold: float = 0.5
     claimed: float | None = None
@@ -81,9 +81,9 @@ class Decisions(Counts):
 
 @dataclass(frozen=True)
 class RuleRow(Counts):
-    """The threshold for a rule, and what it does.
+    """The threshold for a rule, and the counts and shares that it leads to.
 
-    Shares are of samples that the threshold was not chosen on.
+    Shares are measured on samples that the threshold was not chosen on.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class RuleRow(Counts):
         One of `thresholds.RULES`.
     value : float
     kept : bool or None
-        True or False if the interval of a precision or recall is on one side of the value.
+        Whether the precision or recall is at least the value; None if its interval contains it.
     cost, cost_at_half : float or None
         For a cost ratio: mean cost of a sample in false alarms, at that threshold and at 0.5.
     """
@@ -114,11 +114,11 @@ class EventMap(Facts):
     ----------
     mean, ece, average_precision : float
     decisions : Decisions
-        At 0.5.
+        At the threshold 0.5.
     same : float or None
-        The threshold that flags as many as before, or most nearly as many.
+        The threshold after the map that flags as many samples as 0.5 did without it, or nearly so.
     same_flagged : int
-        How many that flags.
+        How many samples this threshold flags.
     """
 
     mean: float
@@ -131,7 +131,7 @@ class EventMap(Facts):
 
 @dataclass(frozen=True)
 class Shift(Facts):
-    """Shares of positives of validation and test set (Wilson), and the p-value of their test."""
+    """Share of positives in validation and test set (Wilson), and the p-value of the difference."""
 
     validation: Interval
     test: Interval
@@ -161,10 +161,11 @@ class Positive(Facts):
     Attributes
     ----------
     name, other : str
-        The positive class, and the other.
+        Name of the positive class, and of the other class.
     guessed : bool
-        Whether nobody said which it is.
+        Whether the positive class was guessed.
     samples, positives : int
+        Number of samples, and of positives.
     base_rate : Interval
         Share of positives (Wilson).
     mean : float
@@ -172,22 +173,22 @@ class Positive(Facts):
     gap : Interval
         Mean probability minus base rate.
     ece, auroc, average_precision : Interval
-        Of the probability, by bootstrap.
+        Metrics of the probability of the positive class, with bootstrap intervals.
     chance_ece : Interval
-        The ECE of as many samples of calibrated probabilities.
+        The ECE that perfectly calibrated probabilities would have by chance.
     reliability : curves.Reliability
     roc : RocCurve
     precision_recall : PrecisionRecallCurve
     decisions : Decisions
-        At 0.5.
+        At the threshold 0.5.
     thresholds, thresholds_after : list of RuleRow
-        See `by_rule`; the second after the ``recommended`` map.
+        Thresholds by rule (see `by_rule`), without a map and after the ``recommended`` map.
     recommended : str or None
-        One of `maps`.
+        Name of the recommended map, a key of `maps`.
     maps : dict of str to EventMap
-        For "none" and each recalibration.
+        For "none" and each map.
     shift : Shift or None
-        See `prior_shift`.
+        A change in the share of positives from validation to test set: see `prior_shift`.
     """
 
     name: str
@@ -219,12 +220,12 @@ class Positive(Facts):
 
     @property
     def reversed(self) -> bool:
-        """Whether the probability ranks the positives below the rest."""
+        """Whether positives have lower probabilities than the rest, a bad sign."""
         return self.auroc.high < 0.5
 
     @property
     def rarer(self) -> tuple[int, str]:
-        """Samples of the rarer class, and its name in quotation marks."""
+        """Number of samples of the rarer class, and its name in quotation marks."""
         others = self.samples - self.positives
         return min((self.positives, self.quoted), (others, f"“{self.other}”"), key=lambda x: x[0])
 
@@ -236,21 +237,20 @@ def assess_positive(
     rules: Sequence[tuple[str, float]],
     guessed: bool = False,
 ) -> Positive:
-    """Every number about the positive class.
+    """Compute every number about the positive class.
 
     Parameters
     ----------
     data : Predictions
-        Of two classes, with `positive` chosen.
+        Predictions for two classes; `data.positive` is set.
     found : dict of str to Mapped
-        Each recalibration's probabilities of the positive class; from
-        `recalibration.recalibrated`.
+        The samples after each map, from `recalibration.recalibrated`.
     recommended : str or None
-        One of them.
+        Name of the recommended map.
     rules : sequence of (str, float)
         Rules for a threshold: a name of `thresholds.RULES` and its value.
     guessed : bool
-        Whether nobody said which class is the positive one.
+        Whether the positive class was guessed.
 
     Returns
     -------
@@ -327,7 +327,9 @@ def _event_map(event: Scored, design: Design, flagged: float, dtype: np.dtype) -
 
 
 def decide(p: Array, y: Array, threshold: float, design: Design | None = None) -> Decisions:
-    """What a threshold does: those with p of at least so much are flagged.
+    """Count what happens if samples with a probability p (n,) at or above a threshold are flagged.
+
+    `y` (n,) says which samples are positive.
 
     Examples
     --------
@@ -340,7 +342,7 @@ def decide(p: Array, y: Array, threshold: float, design: Design | None = None) -
 
 
 def counted(flag: Array, y: Array, design: Design | None = None) -> Counts:
-    """What becomes of positives and negatives (n,) that are flagged."""
+    """Count flagged samples: `flag` (n,) says which are flagged, `y` (n,) which are positive."""
     design = design or Design(len(y))
     flagged, found, positives = int(flag.sum()), int((flag & y).sum()), int(y.sum())
     return Counts(
@@ -355,7 +357,7 @@ def counted(flag: Array, y: Array, design: Design | None = None) -> Counts:
 
 
 def default_rules(base_rate: float) -> list[tuple[str, float]]:
-    """Rules to show if none are asked for.
+    """The rules for thresholds that a report shows by default.
 
     >>> default_rules(0.4)[:2]
     [('cost_ratio', 10.0), ('precision', 0.9)]
@@ -374,20 +376,21 @@ def by_rule(
     rules: Sequence[tuple[str, float]],
     design: Design | None = None,
 ) -> list[RuleRow]:
-    """For each rule the threshold, and what it does to samples it was not chosen on.
+    """Choose a threshold for each rule, and measure it on samples that it was not chosen on.
 
     Parameters
     ----------
     score : Score
         Probabilities (n,) of the positive class.
     y : array (n,) of bool
-        Whether it is the true one.
+        Whether each sample is positive.
     held : Samples, or None
-        The same of a validation set, to choose thresholds on. Without one, ``precision``,
-        ``recall`` and ``share`` are cross-fitted, as by `thresholds.Judge`.
+        The validation set, to choose thresholds on. Without it, ``precision``, ``recall`` and
+        ``share`` are cross-fitted: see `thresholds.Judge`.
     rules : sequence of (str, float)
+        Pairs of a name of `thresholds.RULES` and a value.
     design : Design, optional
-        How the test samples were drawn.
+        Weights and clusters of the test samples.
     """
     rows, design = [], design or Design(len(y))
     test = Samples(score, y, design.weights)
@@ -419,17 +422,18 @@ def by_rule(
 
 
 def shift_prior(p: Array, old: float, new: float) -> Array:
-    """Probabilities of the positive class where another share of samples is positive.
+    """Correct probabilities of the positive class for another share of positives.
 
-    By Bayes' rule, odds change by the factor new (1 - old) / (old (1 - new)), if positives and
-    negatives look as they did (Saerens et al. 2002, eq. 2.4).
+    By Bayes' rule, the odds change by the factor new (1 - old) / (old (1 - new)). This holds if
+    positives and negatives look as before, and only their shares have changed (Saerens et al. 2002,
+    eq. 2.4).
 
     Parameters
     ----------
     p : array (n,)
-        Calibrated where a share `old` is positive.
+        Probabilities that are calibrated for the share `old` of positives.
     old, new : float
-        Shares of positives, above 0 and below 1.
+        The old and the new share of positives, above 0 and below 1.
 
     Returns
     -------
@@ -446,15 +450,15 @@ def shift_prior(p: Array, old: float, new: float) -> Array:
 
 
 def estimate_prior(p: Array, old: float, weights: Array | None = None) -> float:
-    """The share of positives in unlabelled samples, by maximum likelihood (Saerens et al. 2002).
+    """Estimate the share of positives in unlabelled samples by maximum likelihood.
 
-    Their EM algorithm: the new share is the mean of the probabilities as `shift_prior` corrects
-    them for it, until that no longer changes.
+    This is the EM algorithm of Saerens et al. (2002): correct the probabilities for the estimated
+    share by `shift_prior`, take their mean as the next estimate, and repeat until it stays.
 
     Parameters
     ----------
     p : array (n,)
-        Probabilities that are calibrated where a share `old` is positive.
+        Probabilities that are calibrated for the share `old` of positives.
     old : float
         That share, above 0 and below 1.
     weights : array (n,), optional
@@ -481,12 +485,12 @@ def estimate_prior(p: Array, old: float, weights: Array | None = None) -> float:
 
 
 def prior_shift(data: Predictions) -> Shift | None:
-    """Shares of positives of validation and test set, if they differ by more than chance.
+    """Test whether positives are as common in the test set as in the validation set (chi-squared).
 
     Returns
     -------
     Shift or None
-        None without a validation set, or if the shares could be the same by the chi-squared test.
+        None without a validation set, or if the shares do not differ beyond chance.
     """
     held, event = data.validation, data.positive
     if held is None or event is None:

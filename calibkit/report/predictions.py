@@ -1,7 +1,7 @@
-"""Prediction files: a model's scores, the labels, and whatever else is known about each sample.
+"""Read and check predictions: a model's scores, the labels, and what else a file says of samples.
 
-`read` opens the files people have, and `from_arrays` takes arrays in memory. Both return checked
-`Predictions`. Files are treated as hostile: nothing is unpickled, unpacked or fetched.
+`read` opens a file, and `from_arrays` takes arrays in memory. Both return checked `Predictions`. A
+file may be hostile, so nothing is unpickled, or unpacked beyond the memory, or fetched.
 
 =========================  =====================================================================
 file                       what is in it
@@ -9,10 +9,10 @@ file                       what is in it
 ``.npz``, ``.pt``          ``logits`` or ``probs`` (n, k), ``labels`` (n,), or ``confidence`` and
                            ``correct`` (n,); optionally: the same with ``val_`` before the name,
                            ``groups`` (n,), ``weights`` (n,), ``class_names`` (k,)
-``.csv``, ``.parquet``     a column ``label``; columns of probabilities under one prefix or suffix
-``.feather``, ``.jsonl``   of any kind, or under the bare names of the classes; ``logit_NAME``; or a
+``.csv``, ``.parquet``     a column ``label``; columns of probabilities with a common prefix or
+``.feather``, ``.jsonl``   suffix, or named after the classes; or columns ``logit_NAME``; or a
                            list, dict or vector of scores in each row; or ``confidence`` and
-                           ``correct``; optionally: the model's own answers, ``group``, ``weight``,
+                           ``correct``; optionally: the model's answers, ``group``, ``weight``,
                            and ``split`` (``test`` or ``val``); text is separated by commas,
                            semicolons or tabs, and may be ``.gz``
 ``.json``                  a list of such rows, a table as pandas writes it, or arrays by name
@@ -26,7 +26,7 @@ a calibkit record          ``arrays.npz`` in the folder of a run: test and valid
 =========================  =====================================================================
 
 Arrays and columns may also have the names that other tools give them, such as ``y_proba`` and
-``y_true``; what was read as what is said. Any other name is read as the caller says (`columns`).
+``y_true``; a note says which was read as what. For any other name, say `columns`.
 """
 
 import os
@@ -88,31 +88,31 @@ def read(
     path : path
         The file; "-" is standard input.
     labels : path, optional
-        Labels in a file of their own: ``.npy``, or text with one label per line.
+        A file that holds only the labels: ``.npy``, or text with one label on each line.
     group : sequence of str
         Columns (of a table) or arrays that name groups, instead of one called ``group``.
     tokens : bool
-        Take scores of shape (texts, tokens, k) for as many samples as there are tokens with a
-        label; scores of pixels, (images, k, height, width) or with k at the end, likewise.
+        Whether each token, or each pixel, with a label is a sample. Scores have the shape (texts,
+        tokens, k), (images, k, height, width) or (images, height, width, k).
     columns : mapping or sequence of str
-        What columns or arrays are, where their names do not say it: ``{"label": "truth", "probs":
-        "score_*"}``, or ``["label=truth"]`` as on the command line. Names are label, probs, logits,
-        confidence, correct, logprob, answer, weight, group, split, and ignore for what is none;
-        a name with dots is within a JSON object, as in ``response.confidence``.
+        The roles of columns or arrays whose names do not tell them: ``{"label": "truth", "probs":
+        "score_*"}``, or ``["label=truth"]`` as on the command line. Roles are label, probs, logits,
+        confidence, correct, logprob, answer, weight, group, split and ignore. A name with dots
+        leads into a JSON object, as in ``response.confidence``.
     minus_one : {None, "class", "none"}
-        Whether a label of -1 is a class or no label. None: a class where all labels are -1 or 1
-        and there are two classes, or where a column is called -1.
+        Whether the label -1 is a class or means that the label is unknown. By default it is a class
+        if there are two classes and all labels are -1 or 1, or if a column is called -1.
     as_is : bool
-        Believe the file where its labels and columns seem not to belong together: each doubt is a
-        note, and the report has a verdict. Probabilities at most 0.05 outside of 0 to 1 are moved.
+        Trust the file even if its labels and columns seem not to fit together: doubts become notes,
+        and the report has a verdict. Probabilities outside of 0 to 1 by at most 0.05 become 0 or 1.
     one_label : str, optional
-        Of several labels that hold at once (multi-label), the one to read, as two classes: its
-        name, or its number from 0.
+        In multi-label data, the one label to read, as two classes: its name, or its number from 0.
     ids : str, optional
         The column or array that names the samples; "" for all that could. By default none is kept.
     cluster : str, optional
-        The column or array that says which samples are alike, such as those of one patient: folds,
-        resamples and intervals go over its values, as over texts or images with `tokens`.
+        The column or array whose equal values mark samples that depend on each other, such as those
+        of one patient. Folds, resamples and intervals go over its values. With `tokens` they go
+        over texts or images by default.
 
     Returns
     -------
@@ -121,8 +121,8 @@ def read(
     Raises
     ------
     ValueError
-        In one line that names the file: an unknown layout, Python objects, damage, or anything
-        that `from_arrays` refuses.
+        The layout is unknown, the file is damaged or holds Python objects, or `from_arrays` refuses
+        its content. The message has one line that begins with the file's name.
     OSError
         The file is missing or unreadable.
 
@@ -154,7 +154,7 @@ def _from_file(
     options: Mapping[str, Any],
     place: str,
 ) -> Predictions:
-    """What a file holds; errors name it as `place`."""
+    """Read a file; errors begin with `place`, the name of the file for people."""
     try:
         watched = [Watched.of(path)]
         arrays, notes = readers.arrays_of(path, asked)
@@ -182,7 +182,7 @@ def _from_file(
 
 
 def _labels_file(path: Path, labels: str | os.PathLike[str] | None, arrays: Arrays) -> Path | None:
-    """The file that labels are read from: the one that was named, or one beside the scores."""
+    """The file of labels: the one that the caller named, or ``labels.npy`` beside the scores."""
     if labels is not None:
         return Path(labels)
     if {"labels", "correct"} & set(arrays):
@@ -204,21 +204,22 @@ def from_arrays(
     as_is: bool = False,
     one_label: str | None = None,
 ) -> Predictions:
-    """Check arrays, named as in the ``.npz`` file above.
+    """Check arrays that are named as in the ``.npz`` file above.
 
     Parameters
     ----------
-    arrays : mapping
-        Scores may also be (n,): the logit or probability of class 1 of two. Logits whose rows are
-        probabilities are read as such, with a note. Labels may be numbers from 0, names of
-        ``class_names``, or one-hot rows; samples labelled -1 or -100 are left out, with a note.
-        ``groups`` may be (n, c), with the names of its columns in ``group_names``. ``clusters``
-        (n,) say which samples are alike, and ``cluster_name`` what they are. ``answers`` are
-        the classes that the model answered, where these may differ from the most probable ones.
+    arrays : mapping of str to array
+        Scores are (n, k), or (n,): the logit or probability of class 1 of two. Logits whose rows
+        are probabilities are read as such, with a note. Labels may be numbers from 0, names in
+        ``class_names``, or one-hot rows. Samples with the label -1 or -100 are left out, with a
+        note. ``groups`` may be (n, c), with the names of the columns in ``group_names``.
+        ``clusters`` (n,) has equal values for samples that depend on each other, and
+        ``cluster_name`` says what they are. ``answers`` (n,) are the classes that the model
+        answered, if these may differ from the most probable ones.
     name : str
         For the title of a report.
     tokens, minus_one, as_is, one_label
-        As in `read`.
+        See `read`.
 
     Returns
     -------
@@ -227,8 +228,8 @@ def from_arrays(
     Raises
     ------
     ValueError
-        An array is missing, malformed or of the wrong length; the message names it and what was
-        expected.
+        An array is missing, malformed or of the wrong length. The message names the array and says
+        what was expected.
 
     Examples
     --------
@@ -281,7 +282,7 @@ def from_arrays(
 
 @dataclass(frozen=True, eq=False)
 class _Set:
-    """Samples of one set as they are read, and which rows are kept."""
+    """The samples of the test or validation set, and which of their rows are kept."""
 
     logits: Array
     labels: Array
@@ -313,10 +314,12 @@ def _classes(
         which = "validation samples" if prefix else "samples"
         notes.append(f"{left_out:,} of {n:,} {which} have no label (-1 or -100) and are left out.")
         if left_out == n:
-            raise ValueError(f"{prefix}labels: got only -1 and -100, expected classes")
+            raise ValueError(f"{prefix}labels: got only -1 and -100 (no label), expected classes")
         logits, labels = logits[keep], labels[keep]
     if labels.min() == 1 and labels.max() == k:
-        raise ValueError(f"{prefix}labels: got values from 1 to {k}, expected them counted from 0")
+        raise ValueError(
+            f"{prefix}labels: got values from 1 to {k}, expected 0 to {k - 1}: subtract 1"
+        )
     return _Set(logits, as_labels(labels, k, name=f"{prefix}labels"), keep)
 
 
@@ -335,7 +338,7 @@ def _doubts_of(
 def _doubts_of_answers(
     answers: ArrayLike, logits: Array, keep: Array, names: tuple[str, ...], notes: list[str]
 ) -> list[str]:
-    """Doubts about the file's own answers; what is merely worth saying becomes a note."""
+    """Doubts about the answers that the file gives; harmless differences become a note."""
     answers = np.asarray(to_numpy(answers))
     if answers.shape != keep.shape:
         return []
@@ -347,7 +350,7 @@ def _doubts_of_answers(
 
 
 def _classes_of(sets: Mapping[str, _Set], names: tuple[str, ...]) -> int:
-    """How many classes there are, the same in every set."""
+    """The number of classes; `ValueError` if test set, validation set and names disagree."""
     k = sets[""].logits.shape[1]
     if names and len(names) != k:
         raise ValueError(f"class_names: got {len(names)} names, expected {k}")
@@ -358,7 +361,7 @@ def _classes_of(sets: Mapping[str, _Set], names: tuple[str, ...]) -> int:
 
 
 def _of_a_set(arrays: Arrays, prefix: str, its: _Set, scores: Given) -> dict[str, Any]:
-    """Attributes of `Predictions` that the test set and the validation set have."""
+    """The attributes of `Predictions` that both the test set and the validation set have."""
     return {
         "logits": its.logits,
         "labels": its.labels,
@@ -370,7 +373,7 @@ def _of_a_set(arrays: Arrays, prefix: str, its: _Set, scores: Given) -> dict[str
 
 
 def _of_the_test_set(arrays: Arrays, keep: Array) -> dict[str, Any]:
-    """Attributes of `Predictions` that only the test set has."""
+    """The attributes of `Predictions` that only the test set has."""
     found: dict[str, Any] = {"groups": _kept(_groups, arrays, "groups", keep)}
     if arrays.get("ids") is not None:
         found["ids"] = np.asarray(arrays["ids"])[keep]
@@ -379,7 +382,7 @@ def _of_the_test_set(arrays: Arrays, keep: Array) -> dict[str, Any]:
 
 
 def _floor(scores: Iterable[Given]) -> tuple[Floor | None, str]:
-    """What a probability of 0 counts as, and why; None and "" where that does not matter."""
+    """What a probability of 0 counts as (None for logits), with a sentence ("" without zeros)."""
     probs = [its for its in scores if its.kind]
     if not probs:
         return None, ""
@@ -390,7 +393,7 @@ def _floor(scores: Iterable[Given]) -> tuple[Floor | None, str]:
 def _with_minus_one(
     arrays: Mapping[str, ArrayLike], names: tuple[str, ...], asked: str | None, notes: list[str]
 ) -> tuple[Mapping[str, ArrayLike], tuple[str, ...]]:
-    """Labels in which -1 is class 0, where it is a class; and the names of the classes."""
+    """Renumber labels if -1 is a class; return the arrays and the names of the classes."""
     if asked not in (None, "class", "none"):
         raise ValueError(f"minus_one: got {asked!r}, expected 'class' or 'none'")
     keys = [key for key in ("labels", "val_labels", "answers", "val_answers") if key in arrays]
@@ -407,7 +410,7 @@ def _with_minus_one(
 
 
 def _own(arrays: Mapping[str, ArrayLike], prefix: str, keep: Array, its: Given) -> Array | None:
-    """The probabilities of the rows that are kept, as they were given; None for other scores."""
+    """The probabilities of the kept rows, unchanged and in the file's type; None for logits."""
     names = (prefix + x for x in ("probs", "logits", "confidence") if prefix + x in arrays)
     raw = arrays[next(names)]
     own = to_numpy(raw)
@@ -427,7 +430,7 @@ def _own(arrays: Mapping[str, ArrayLike], prefix: str, keep: Array, its: Given) 
 def _kept(
     check: Callable[[Array, str, Array], Array], arrays: Arrays, name: str, keep: Array
 ) -> Array | None:
-    """An array's rows that are kept, as `check` gives them; None if there is no such array."""
+    """The kept rows of an array, checked by `check`; None if the array is missing."""
     if arrays.get(name) is None:
         return None
     return check(to_numpy(arrays[name], name), name, keep)
@@ -448,7 +451,10 @@ def _no_names(array: Array, name: str, keep: Array) -> str:
 
 def _weights(weights: Array, name: str, keep: Array) -> Array:
     if weights.shape != keep.shape or weights.dtype.kind not in "biuf":
-        raise ValueError(f"{name}: got shape {weights.shape}, expected {keep.shape} of numbers")
+        raise ValueError(
+            f"{name}: got shape {weights.shape} of type {weights.dtype}, expected {keep.shape} of "
+            "numbers"
+        )
     weights = weights.astype(np.float64)[keep]
     if not np.isfinite(weights).all() or weights.min() < 0 or not weights.sum():
         raise ValueError(
@@ -459,12 +465,12 @@ def _weights(weights: Array, name: str, keep: Array) -> Array:
 
 
 def _clusters(clusters: Array, name: str, keep: Array) -> Array:
-    """The cluster of each sample kept, by its name."""
+    """The cluster of each kept sample, as text."""
     if clusters.shape != keep.shape or clusters.dtype.kind not in "biufUS":
         raise ValueError(_no_names(clusters, name, keep))
     clusters = text_of(clusters)[keep]
     if (clusters == clusters[0]).all():
-        raise ValueError(f"{name}: got {few_of(clusters[:1])} alone, expected at least two")
+        raise ValueError(f"{name}: got {few_of(clusters[:1])} alone, expected at least two values")
     return clusters
 
 
@@ -479,5 +485,5 @@ def _class_names(names: "ArrayLike | None") -> tuple[str, ...]:
     class_names = tuple(text_of(array).tolist())
     if len(set(class_names)) < len(class_names):
         twice = next(name for i, name in enumerate(class_names) if name in class_names[:i])
-        raise ValueError(f"class_names: got {twice!r} twice, expected a name for each class")
+        raise ValueError(f"class_names: got {twice!r} twice, expected a different name per class")
     return class_names

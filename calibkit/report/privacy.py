@@ -1,8 +1,8 @@
-"""What of single rows a report holds, and reports that hold nothing of them.
+"""Remove from a report all numbers that belong to single rows.
 
-A report is counts, means and names of classes and groups. Something of a single row is in it where
-a bin, a group or an answer has few rows, where a curve has a point for each, where a note names
-rows, and in the figures that can be explored, which hold scores.
+A report consists of counts, means, and names of classes and groups. It reveals single rows in these
+places: bins, groups and answers with few rows; curves with a point for each row; notes that name
+rows; and interactive figures, which contain scores.
 """
 
 from collections.abc import Sequence
@@ -21,12 +21,12 @@ from calibkit.report.paired import Comparison
 from calibkit.report.positive import Positive, PrecisionRecallCurve, RocCurve
 from calibkit.stats import Interval
 
-FEWEST = 5  # rows of a bin, a group, an answer, a step of a curve
+FEWEST = 5  # rows that a bin, a group, an answer or a step of a curve must have to be shown
 _OF_FEW = ("confidence_gap", "ece_correct")  # means over right or wrong answers, if there are few
 
 
 def without_rows(numbers: Assessment) -> Assessment:
-    """The same without what belongs to fewer than `FEWEST` rows, or names some of them.
+    """Remove the numbers of fewer than `FEWEST` rows from a report, and the names of rows.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def without_rows(numbers: Assessment) -> Assessment:
 
 
 def without_rows_of_models(numbers: Comparison) -> Comparison:
-    """The same of what `paired.compare` returns."""
+    """The numbers of `paired.compare` without those of fewer than `FEWEST` rows."""
     return replace(
         numbers,
         notes=without_examples(numbers.notes),
@@ -71,7 +71,7 @@ def without_rows_of_models(numbers: Comparison) -> Comparison:
 
 
 def without_rows_of_parts(numbers: Drift) -> Drift:
-    """The same of what `drift.compare` returns."""
+    """The numbers of `change.compare` without those of fewer than `FEWEST` rows."""
     changes = [
         replace(
             change,
@@ -92,7 +92,7 @@ def _large(rows: Sequence[Row]) -> list[Row]:
 
 
 def _bins(table: Reliability) -> Reliability:
-    """How many rows are in each bin; what they are like only where these are enough."""
+    """A reliability table in which bins with few rows keep their count but not their means."""
     few = table.count < FEWEST
     means = {
         x: np.where(few, np.nan, getattr(table, x))
@@ -102,7 +102,7 @@ def _bins(table: Reliability) -> Reliability:
 
 
 def _largest_is_few(table: Reliability) -> bool:
-    """Whether the bin that is furthest off, which the MCE is of, has few rows."""
+    """Whether the bin with the largest gap, which is the MCE, has few rows."""
     gap = np.nan_to_num(np.abs(table.accuracy - table.confidence), nan=-1)
     return bool(table.count[gap.argmax()] < FEWEST)
 
@@ -131,7 +131,7 @@ def _positive(numbers: Positive) -> Positive:
 
 
 def _spaced(accepted: Array) -> Array:
-    """Places of a curve, at least `FEWEST` rows apart, and its ends."""
+    """The points of a curve to keep: its ends, and points at least `FEWEST` rows apart."""
     kept = [0]
     for i, value in enumerate(accepted[:-1]):
         enough = value - accepted[kept[-1]] >= FEWEST and accepted[-1] - value >= FEWEST

@@ -29,40 +29,42 @@ NAMES = {
 }  # of the maps on offer
 TRIED = ("temperature", "structured", "histogram", "isotonic")
 RECALIBRATIONS = {NAMES[x]: posthoc.MAPS[x] for x in TRIED}
-PER_CLASS = 50  # samples to fit the structured matrix to: of fewer a temperature makes more
+PER_CLASS = 50  # samples per class that the structured matrix needs to beat temperature scaling
 # Of two classes, and of confidences: binning the top label says little, and a shift of the odds,
 # as training with class weights leaves behind, takes more than a temperature.
 OF_TWO = {NAMES[x]: posthoc.MAPS[x] for x in ("temperature", "beta", "isotonic")}
-WORSE = 0.01  # ECE that temperature scaling may add without a warning
-LEAST_GAIN = 1e-3  # of the Brier score, below which a map is not worth its name
+WORSE = 0.01  # rise of the ECE by temperature scaling above which a warning is given
+LEAST_GAIN = 1e-3  # share of the Brier score that a map must gain to be recommended
 
 
 @dataclass(frozen=True, eq=False)
 class MapScores(Facts):
-    """Measures of the samples after a map; shares are fractions of 1.
+    """Metrics of the samples after a map; shares are fractions of 1, the NLL is in nats.
 
     Attributes
     ----------
     accuracy, ece, adaptive_ece, auroc, aurc, nll, brier : float
+        See `calibkit.metrics`.
     brier_change : Interval
-        Paired with the samples as they are, with a t interval over samples.
+        Brier score after the map minus before, paired by sample, with a t interval.
     changed : int
-        Answers that the map changes.
+        Number of answers that the map changes.
     judged_on : int
-        Samples.
+        Number of samples that the metrics are computed on.
     brier_beyond : Interval or None
-        As `brier_change`, against the usual map: see `usual_map`.
+        Brier score after this map minus that after the usual map (see `usual_map`).
     temperatures : list of float or None
-        Of each fit of temperature scaling.
+        The temperature of each fit; None for maps other than temperature scaling.
     fitted_on : int or None
-        Samples of a fit; None without a map.
+        Number of samples that the map was fitted to; None without a map.
     at_end : bool or None
-        Whether a fitted number is at the end of its range.
+        Whether a fitted number is at the end of the range that was searched.
     warnings : list of str or None
+        Sentences.
     prior : float or None
-        The estimated share of positives that a map was corrected for.
+        The estimated share of positives, if the map was corrected for it.
     base : str or None
-        The map that was corrected.
+        The name of the map that was corrected.
     """
 
     accuracy: float
@@ -95,13 +97,13 @@ Results = dict[str, MapScores | NotFitted]
 
 
 def scores_in(results: Mapping[str, MapScores | NotFitted]) -> dict[str, MapScores]:
-    """The measures by name, without maps that could not be fitted."""
+    """The results of the maps that could be fitted."""
     return {name: row for name, row in results.items() if isinstance(row, MapScores)}
 
 
 @dataclass(frozen=True, eq=False)
 class _After:
-    """The samples after a map: what becomes of them, and the probability (n,) of the event."""
+    """The samples after a map: their outcomes, and the probability (n,) of the positive class."""
 
     outcomes: Outcomes
     p: Array | None
@@ -117,7 +119,7 @@ class _After:
 
 @dataclass(frozen=True, eq=False)
 class _Fit:
-    """A map as it was fitted and measured."""
+    """A fitted map and its metrics."""
 
     scores: MapScores
     model: posthoc.Recalibration
@@ -127,21 +129,28 @@ class _Fit:
 def recalibrated(
     data: Predictions, log: Callable[[str], None] = lambda line: None
 ) -> tuple[Results, dict[str, Mapped]]:
-    """What temperature scaling and a few other maps would do.
+    """Fit temperature scaling and a few other maps, and measure each.
 
-    The others are the structured matrix (from `PER_CLASS` samples a class on), histogram binning
-    and isotonic regression or, for two classes and for confidences, beta calibration and isotonic
-    regression. Each is fitted on the validation set, or else by cross-fitting as in
-    `points.operating_points`; of many samples, a random part is used (`estimates.judged`). Where
-    two classes are of other shares in the validation set than in the test set, one more row is the
-    best of these, corrected for it (`positive.shift_prior`).
+    For more than two classes, the others are the structured matrix (if there are `PER_CLASS`
+    samples per class), histogram binning and isotonic regression. For two classes and for
+    confidences, they are beta calibration and isotonic regression. Each map is fitted to the
+    validation set, or else by cross-fitting. Of many samples, a random part is used
+    (`estimates.judged`). If positives are rarer or more common in the test set than in the
+    validation set, there is one more result: the best map, corrected for the new share of
+    positives (`positive.shift_prior`).
+
+    Parameters
+    ----------
+    data : Predictions
+    log : function of str
+        Called with a few words before each step.
 
     Returns
     -------
     results : dict of str to MapScores or NotFitted
-        For "none" and each map.
+        For "none" (no map) and each map.
     found : dict of str to Mapped
-        What becomes of the samples, for thresholds.
+        The samples after each map, for thresholds.
 
     Examples
     --------
@@ -176,7 +185,7 @@ def recalibrated(
 
 
 def _tried(data: Predictions) -> dict[str, type[posthoc.Recalibration]]:
-    """The maps to fit, by name."""
+    """The maps to fit to these predictions, by name."""
     k = data.logits.shape[1]
     samples = len((data.validation or data.test).labels)
     return {
@@ -187,7 +196,7 @@ def _tried(data: Predictions) -> dict[str, type[posthoc.Recalibration]]:
 
 
 def _fit(data: Predictions, name: str, kind: type[posthoc.Recalibration], before: _After) -> _Fit:
-    """A map fitted as `recalibrated` says, with its warnings."""
+    """Fit one map and measure it; `before` has the samples without a map."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", posthoc.PosthocWarning)
         maps, probs, size = estimates.held_out(data, kind)
@@ -213,7 +222,7 @@ def _fit(data: Predictions, name: str, kind: type[posthoc.Recalibration], before
 
 
 def _compare_with_usual(test: Part, fits: Mapping[str, _Fit], results: Results) -> None:
-    """Add to every map its Brier score less that of the usual one, if that could be fitted."""
+    """Set `brier_beyond` of every map: its Brier score minus that of the usual map."""
     usual = fits.get(usual_map(results))
     for name, fit in fits.items() if usual else ():
         beyond = test.design.mean(fit.after.outcomes.brier - usual.after.outcomes.brier)
@@ -235,7 +244,7 @@ def _scores(test: Part, after: _After, before: _After) -> MapScores:
 
 
 def _ranking(samples: Outcomes, weights: Array | None) -> metrics.Ranking:
-    """The ranking by what ranks samples; its bins are those of the confidence."""
+    """The samples sorted by `rank`, with bins by confidence."""
     _, first, place = np.unique(-samples.rank, return_index=True, return_inverse=True)
     right, wrong = (
         np.bincount(place[which], None if weights is None else weights[which], len(first))
@@ -245,16 +254,13 @@ def _ranking(samples: Outcomes, weights: Array | None) -> metrics.Ranking:
 
 
 def _ece(test: Part, after: _After) -> float:
-    """The ECE that the report is about: of the probability of the event, if there is one.
-
-    Of a confidence, with its correctness, otherwise.
-    """
+    """The ECE of the probability of the positive class, or without one, of the confidence."""
     p, y, *_ = after.event(test) or after.confidence(test)
     return metrics.ranked_metrics()["ece"](metrics.Ranking.of(p, y, test.weights))
 
 
 def _of_probs(part: Part, probs: Array) -> _After:
-    """The samples with other probabilities (n, k)."""
+    """The samples with the probabilities `probs` (n, k) in place of their own."""
     step = estimates.AT_ONCE
     parts = [
         _outcomes(part, probs[i : i + step], part.labels[i : i + step])
@@ -271,7 +277,7 @@ def _outcomes(part: Part, probs: Array, labels: Array) -> Outcomes:
 
 
 def _event(part: Part, probs: Array | None) -> Array | None:
-    """The probability of the event; None if there is none."""
+    """The probability (n,) of the positive class; None without a positive class."""
     if part.kind.event is None:
         return None
     probs = softmax(part.logits.astype(np.float64)) if probs is None else probs
@@ -283,7 +289,7 @@ def _mapped(test: Part, after: _After) -> Mapped:
 
 
 def _with_held(mapped: Mapped, held: Part, probs: Array) -> Mapped:
-    """The same, with the validation set after the map."""
+    """Add the validation set after the map to `mapped`."""
     after = _of_probs(held, probs)
     return replace(mapped, held_confidence=after.confidence(held), held_event=after.event(held))
 
@@ -291,7 +297,7 @@ def _with_held(mapped: Mapped, held: Part, probs: Array) -> Mapped:
 def _correct_prior(
     data: Predictions, results: Results, found: dict[str, Mapped], before: _After
 ) -> None:
-    """Add the best map corrected for another share of positives in the test set."""
+    """Add a result: the best map, corrected for another share of positives in the test set."""
     scores, held, event = scores_in(results), data.validation, data.positive
     fitted = [name for name in OF_TWO if name in scores and isfinite(scores[name].nll)]
     if not fitted:
@@ -322,13 +328,13 @@ def _correct_prior(
 
 
 def recommended(results: Mapping[str, MapScores | NotFitted]) -> str | None:
-    """The map of `recalibrated` to take, or None if none clearly helps.
+    """Choose the map to recommend among the results of `recalibrated`; None if none clearly helps.
 
-    It lowers the Brier score by more than chance and by at least a thousandth, does not raise the
-    NLL, which is infinite where something happens that a map has given a probability of 0, and no
-    number of it is at the end of its range. Of several, the usual one
-    (beta calibration, or a temperature where there are more classes), unless others have a Brier
-    score that is lower by more than chance: then the best of these.
+    A map helps if it lowers the Brier score beyond chance and by at least a thousandth, does not
+    raise the NLL, and has no number at the end of the range that was searched. (The NLL is infinite
+    if the map gave a true class the probability 0.) Of several such maps, the usual one is taken:
+    see `usual_map`. But if others have a Brier score that is lower beyond chance, the best of these
+    is taken.
 
     Examples
     --------
@@ -347,7 +353,7 @@ def recommended(results: Mapping[str, MapScores | NotFitted]) -> str | None:
 
 
 def _helps(row: MapScores, none: MapScores) -> bool:
-    """Whether a map clearly lowers the Brier score, without harm; `none` is without a map."""
+    """Whether a map clearly lowers the Brier score without harm; `none` is the row without it."""
     gain = max(LEAST_GAIN * none.brier, 1e-6)
     lower = row.brier_change.high < 0 and row.brier_change.estimate < -gain
     return lower and row.nll <= none.nll and isfinite(row.nll) and not row.at_end
@@ -358,7 +364,7 @@ def _beats_usual(row: MapScores) -> bool:
 
 
 def usual_map(results: Mapping[str, MapScores | NotFitted]) -> str:
-    """What the guides advise: of two classes beta calibration, of more a temperature.
+    """The name of the usual map: beta calibration for two classes, else temperature scaling.
 
     Examples
     --------
@@ -370,7 +376,7 @@ def usual_map(results: Mapping[str, MapScores | NotFitted]) -> str:
 
 
 def guessing(data: Predictions) -> list[str]:
-    """The sets, of "test" and "validation", whose labels the scores say nothing about.
+    """Return the sets ("test", "validation") in which the scores say nothing about the labels.
 
     Examples
     --------

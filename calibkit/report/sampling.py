@@ -1,4 +1,4 @@
-"""What a report says about how its rows were drawn, before anything is measured."""
+"""Decide how rows count before anything is measured: weights, clusters, repeated rows."""
 
 from dataclasses import replace
 
@@ -13,18 +13,18 @@ from calibkit.resampling import effective_size
 def counted(
     data: Predictions, against: Predictions | None = None
 ) -> tuple[Predictions, Predictions | None]:
-    """The rows that count, with notes on weights, on clusters and on rows that are repeated.
+    """Leave out rows of weight 0, find copies, and note how weights and clusters count.
 
     Parameters
     ----------
     data : Predictions
     against : Predictions, optional
-        A second model, of the same samples.
+        The predictions of a second model for the same samples.
 
     Returns
     -------
     data, against : Predictions
-        Without the rows whose weight is 0.
+        Without the rows of weight 0. `data` has the notes, and copies as its clusters.
 
     Examples
     --------
@@ -32,7 +32,7 @@ def counted(
     >>> arrays = {"probs": [[0.9, 0.1], [0.6, 0.4]] * 40, "labels": [0, 1] * 40}
     >>> found, _ = counted(from_arrays(arrays | {"weights": [3, 1] * 40}))
     >>> found.notes[0][:67]
-    'Samples are weighted: means, shares and measures are by weight, cou'
+    'Samples are weighted: means, shares and metrics use the weights, co'
     """
     notes = []
     for which, weights in (("test", data.weights), ("validation", data.val_weights)):
@@ -41,9 +41,9 @@ def counted(
         some = np.flatnonzero(weights)
         gone = f" {len(weights) - len(some):,} rows of weight 0 are left out."
         notes.append(
-            "Samples are weighted: means, shares and measures are by weight, counts are of rows. "
+            "Samples are weighted: means, shares and metrics use the weights, counts are of rows. "
             f"For intervals, the {len(weights):,} rows of the {which} set are worth "
-            f"{round(effective_size(weights)):,} equal ones."
+            f"{round(effective_size(weights)):,} rows of equal weight."
             f"{gone if len(some) < len(weights) else ''}"
         )
         if len(some) == len(weights):
@@ -58,36 +58,39 @@ def counted(
         notes += [_of_copies(copies) if kind == "copies" else NEARLY]
     else:
         notes += _of_clusters(data)
-    if notes:  # else it is the same, with what it has computed
+    if notes:  # otherwise keep the object, which caches what it has computed
         data = replace(data, notes=(*data.notes, *notes))
     return data, against
 
 
 NEARLY = (
-    "Rows whose scores are nearly the same are right or wrong together far more often than chance "
-    "explains: are they copies, or of one patient, film or document? Intervals are then too "
-    "narrow, and folds show gains that are none: --cluster COLUMN names the column that says which "
-    "rows belong together."
+    "Rows with nearly the same scores are right or wrong together far more often than chance "
+    "explains: are they copies, or of one patient, film or document? Then intervals are too "
+    "narrow, and cross-fitting shows gains that are none: --cluster COLUMN names the column that "
+    "says which rows belong together."
 )
 
 
 def _of_copies(clusters: Array) -> str:
+    """The note on copies; `clusters` (n,) numbers the different rows."""
     return (
-        f"Of {len(clusters):,} rows only {clusters.max() + 1:,} differ in their scores, and equal "
-        "ones are right or wrong together: they are taken for copies, and folds, resamples and "
-        "intervals go over the different ones. If more rows belong together, as those of one "
-        "patient, film or document do, --cluster COLUMN names the column that says which."
+        f"Of {len(clusters):,} rows only {clusters.max() + 1:,} differ in their scores, and rows "
+        "with equal scores are right or wrong together. So equal rows count as copies, and folds, "
+        "resamples and intervals go over the different rows. If more rows belong together, as "
+        "those of one patient, film or document do, --cluster COLUMN names the column that says "
+        "which."
     )
 
 
 def _of_clusters(data: Predictions) -> list[str]:
+    """The notes on the clusters of the file; empty without clusters."""
     if data.clusters is None:
         return []
     several, rows = len(np.unique(data.clusters)), len(data.labels)
     name = data.cluster_name or "cluster"
     notes = [
-        f"Rows of one {name!r} are taken for alike: folds, resamples and intervals go over its "
-        f"{several:,} values, not over the {rows:,} rows."
+        f"Rows with the same {name!r} may depend on each other: folds, resamples and intervals go "
+        f"over its {several:,} values, not over the {rows:,} rows."
     ]
     if several < FEW:
         notes.append(f"With only {several} values of {name!r}, intervals are rough.")
@@ -101,24 +104,30 @@ def _of_clusters(data: Predictions) -> list[str]:
     return notes
 
 
-# --- rows that are there more than once ---
+# --- rows that occur more than once ---
 
-LOOKED = 5000  # rows: the least sure, since the outcome of sure ones is no surprise
-COLUMNS = 8  # of scores, at most
-BLOCK = 50  # rows of about the same confidence
-SURE = 1e-6  # how improbable so much agreement must be by chance
+LOOKED = 5000  # rows that are examined: the least confident ones, whose outcome is least certain
+COLUMNS = 8  # columns of scores that are compared, at most
+BLOCK = 50  # rows of similar confidence from which a rate of right answers is taken
+SURE = 1e-6  # chance of so much agreement between different samples, below which rows are copies
 
 
 def repeated(data: Predictions) -> str:
-    """Whether rows of equal scores are copies of each other, or rows of nearly equal scores alike.
+    """Test whether rows with equal scores, or with nearly equal scores, are the same samples.
 
-    Equal scores alone say little: a tree has few leaves. But the outcomes of different samples with
-    the same scores differ as often as their confidence says, and those of copies never do.
+    Equal scores alone prove little: a decision tree gives the same scores to many samples. But
+    different samples with the same confidence are right or wrong independently of each other.
+    Copies are always right or wrong together.
+
+    Parameters
+    ----------
+    data : Predictions
 
     Returns
     -------
     str
-        "copies", "nearly" or "".
+        "copies" if rows with equal scores are copies, "nearly" if rows with nearly equal scores
+        agree too often, "" otherwise.
 
     Examples
     --------
@@ -148,17 +157,17 @@ def repeated(data: Predictions) -> str:
     expected = rate + rate[other] - 2 * rate * rate[other]
     differ = correct != correct[other]
     if _agree(differ, expected, distance <= EQUAL):
-        # Fewer are those of a model that has few answers.
+        # A model with only a few different rows of scores repeats them for different samples.
         return "copies" if of_copies(data.logits[rows]).max() >= LEAST else ""
     near = distance <= np.quantile(distance, 0.25)
     return "nearly" if _agree(differ, expected, near) else ""
 
 
-EQUAL = 1e-9  # distance of rows that are the same, in standard deviations
+EQUAL = 1e-9  # distance up to which rows of scores count as equal, in standard deviations
 
 
 def _features(logits: Array) -> Array:
-    """Scores in few columns, with a standard deviation of about 1."""
+    """Scores (n, k) in at most `COLUMNS` columns, scaled to a standard deviation of about 1."""
     points = logits.astype(np.float64)
     points -= points.mean(axis=1, keepdims=True)
     if points.shape[1] > COLUMNS:
@@ -167,7 +176,9 @@ def _features(logits: Array) -> Array:
 
 
 def _rates(answer: Array, rank: Array, correct: Array) -> Array:
-    """For each row, how many with the same answer and about its confidence are right."""
+    """For each row (n,), the share of right answers among rows of the same answer and a similar
+    confidence.
+    """
     order = np.lexsort((rank, answer))
     start = np.flatnonzero(np.r_[True, np.diff(answer[order]) != 0])
     within = np.arange(len(order)) - np.repeat(start, np.diff(np.r_[start, len(order)]))
@@ -179,7 +190,11 @@ def _rates(answer: Array, rank: Array, correct: Array) -> Array:
 
 
 def _agree(differ: Array, expected: Array, some: Array) -> bool:
-    """Whether outcomes of neighbours differ far less often than those of different samples."""
+    """Whether outcomes of neighbouring rows differ far less often than chance explains.
+
+    `differ` says where they differ, `expected` how probable this is for different samples, `some`
+    which rows count; all are (n,).
+    """
     from scipy.special import pdtr
 
     several, mean = int(differ[some].sum()), float(expected[some].sum())
@@ -187,7 +202,7 @@ def _agree(differ: Array, expected: Array, some: Array) -> bool:
 
 
 def of_copies(logits: Array) -> Array:
-    """The group of each row (n,): rows of the same scores.
+    """Number the different rows of scores: rows (n, k) with equal scores get the same number.
 
     >>> of_copies(np.array([[0.5, 0.1], [0.2, 0.4], [0.5, 0.1]])).tolist()
     [0, 1, 0]

@@ -1,4 +1,4 @@
-"""Scores that thresholds are applied to, and how exactly they are known."""
+"""The scores that thresholds are applied to, and how far rounding may move each."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -7,20 +7,21 @@ import numpy as np
 
 from calibkit.arrays import Array
 
-EXACT = 1e-13  # what another softmax in double precision may differ by
+EXACT = 1e-13  # difference between two softmaxes in double precision, at most
 
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """A score of samples, and what it may be for someone who applies a threshold to it.
+    """The scores of n samples, and the range in which a user's computation may find each.
 
     Attributes
     ----------
     p : array (n,) of float64
+        The scores.
     low, high : arrays (n,) of float64
-        The least and the greatest that it comes out as.
+        The lowest and the highest value that a user may get for each score.
     dtype : numpy.dtype
-        The type that it is compared in, if not in double precision.
+        The type in which a user may compare scores with a threshold, beside double precision.
     """
 
     p: Array
@@ -30,22 +31,22 @@ class Score:
 
     @classmethod
     def held(cls, p: Array) -> "Score":
-        """Numbers that a file holds as they are."""
+        """Scores (n,) that a file holds, so that every user gets exactly these."""
         same = p.astype(np.float64)
         return cls(same, same, same, p.dtype)
 
     @classmethod
     def either(cls, p: Array, own: Array) -> "Score":
-        """Numbers computed in double precision, and the same computed in another type."""
+        """Scores computed in double precision, `p`, and in another type, `own`; both are (n,)."""
         cast = own.astype(np.float64)
         return cls(p, np.minimum(p, cast), np.maximum(p, cast), own.dtype)
 
     @classmethod
     def computed(cls, p: Array, dtype: np.dtype) -> "Score":
-        """Probabilities from a softmax or a map, whose last digits depend on who computes them.
+        """Probabilities (n,) from a softmax or a map, whose last digits depend on the computer.
 
-        In single precision a softmax is off by up to about its eps near 1, and by about eps times
-        the logarithm of p, relative to p, near 0; this allows four times as much.
+        The error of a softmax in single precision is up to about eps near 1. Near 0 it is about eps
+        times the logarithm of p, relative to p. This allows four times as much.
         """
         p = p.astype(np.float64)
         room = 4 * max(float(np.finfo(dtype).eps), EXACT)
@@ -57,7 +58,7 @@ class Score:
 
 
 class Samples(NamedTuple):
-    """A score (n,), whether what it is about is so, and how much each sample counts."""
+    """Scores (n,), whether the outcome of each has occurred (n,), and weights (n,) or None."""
 
     score: Score
     y: Array
@@ -65,12 +66,12 @@ class Samples(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """Probabilities (n,), whether what they are of is so, and how much each sample counts."""
+    """Probabilities (n,), whether each event has occurred (n,), and weights (n,) or None."""
 
     p: Array
     y: Array
     weights: Array | None = None
 
     def judged(self, dtype: np.dtype) -> Samples:
-        """The same for thresholds; a map computes the probabilities from scores in `dtype`."""
+        """The same as `Samples`, for probabilities that a map computes from scores in `dtype`."""
         return Samples(Score.computed(self.p, dtype), self.y, self.weights)

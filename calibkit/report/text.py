@@ -1,4 +1,4 @@
-"""What the numbers of a report mean, in statements and cautions."""
+"""Say in words what the numbers of a report mean: statements and cautions."""
 
 from calibkit.report.as_tables import tables as tables
 from calibkit.report.assessment import Assessment
@@ -56,7 +56,7 @@ def verdict(numbers: Assessment) -> list[Statement]:
 
 
 def cautions(numbers: Assessment) -> list[str]:
-    """What a careful reader should know before believing the numbers.
+    """Say what a careful reader should know before believing the numbers.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def cautions(numbers: Assessment) -> list[str]:
     Returns
     -------
     list of str
-        Sentences; none if there is nothing to worry about.
+        Sentences; empty if there is nothing to worry about.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def cautions(numbers: Assessment) -> list[str]:
     >>> from calibkit.report.predictions import from_arrays
     >>> scores = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]] * 20, "labels": [0, 1, 1] * 20}
     >>> cautions(assess(from_arrays(scores)))[0]
-    'Only 20 of 60 samples are “0”: most of this is a guess.'
+    'Only 20 of 60 samples are “0”: most numbers here are rough guesses.'
     """
     checks, concerns = numbers.checks, _concerns(numbers)
     wrong, right = numbers.errors, numbers.samples - numbers.errors
@@ -87,7 +87,7 @@ def cautions(numbers: Assessment) -> list[str]:
 
 
 def _concerns(numbers: Assessment) -> dict[str, bool]:
-    """For each caution of ``words.jinja``, in order, whether it holds."""
+    """For each caution in ``words.jinja``, whether it applies; in the order of the page."""
     n, checks, positive = numbers.samples, numbers.checks, numbers.positive
     worse = _worse_than_one_class(numbers)
     reverse = positive is not None and positive.reversed
@@ -108,13 +108,14 @@ def _concerns(numbers: Assessment) -> dict[str, bool]:
 
 
 def _worse_than_one_class(numbers: Assessment) -> bool:
-    """Whether always naming the most common class would be right more often."""
+    """Whether the model is right less often than one that always names the most common class."""
     if numbers.pairs or numbers.positive or numbers.samples < FEW:
         return False
     return numbers.metrics["accuracy"].high < numbers.checks.majority
 
 
 def _on_calibration(numbers: Assessment) -> Statement:
+    """The statement on the mean confidence beside the accuracy."""
     gap, off = numbers.gap, standing_out(numbers)
     sure, size = gap.outcome() in ("higher", "lower"), abs(gap.estimate)
     too_high = gap.estimate > 0
@@ -128,6 +129,7 @@ def _on_calibration(numbers: Assessment) -> Statement:
 
 
 def _on_errors(numbers: Assessment) -> Statement:
+    """The statement on how well the confidence separates right from wrong answers."""
     errors, few = numbers.errors, min(numbers.errors, numbers.samples - numbers.errors)
     if few < 10:
         title = "Too few errors to say" if errors < 10 else "Too few right answers to say"
@@ -137,8 +139,9 @@ def _on_errors(numbers: Assessment) -> Statement:
 
 
 def _on_threshold(numbers: Assessment) -> Statement:
+    """The statement on the confidence from which answers can be accepted."""
     point = numbers.main_point
-    error = round(1 - numbers.metrics["accuracy"].estimate, 12)  # written as errors / samples is
+    error = round(1 - numbers.metrics["accuracy"].estimate, 12)  # exactly errors / samples
     if not numbers.operating_points:
         return card("No threshold needed", say(numbers, "no_target", error=error), "good")
     if point is None:
@@ -150,6 +153,7 @@ def _on_threshold(numbers: Assessment) -> Statement:
 
 
 def _on_sets(numbers: Assessment) -> Statement:
+    """The statement on conformal sets of answers, before and after temperature scaling."""
     sets = numbers.conformal
     before, after = sets.aps.before, sets.aps.after
     ratio = after.size / max(before.size, 1e-9)

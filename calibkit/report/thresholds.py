@@ -1,8 +1,8 @@
-"""Thresholds: chosen for a rule on some samples, judged on others.
+"""Choose a threshold by a rule on some samples, and judge it on others.
 
-What is printed is what happens: the number as written, compared by >= in double precision or in the
-file's own type, accepts the samples that are counted beside it. So a threshold lies only where the
-scores on both sides stay apart in either.
+A printed threshold does what the page says: compared by >=, it accepts exactly the samples that are
+counted beside it, both in double precision and in the type of the file. So a threshold lies only
+between scores that differ in both types.
 """
 
 import math
@@ -18,14 +18,23 @@ from calibkit.report.predictions import Predictions
 from calibkit.report.scores import Samples, Score, Scored
 from calibkit.resampling import effective_size
 
-TARGETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)  # error rates to choose from
+TARGETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)  # error rates that a report may show
 RULES = ("cost_ratio", "budget", "precision", "recall")
 
 
 def check(
     data: Predictions, target_risk: Sequence[float], rules: Sequence[tuple[str, float]]
 ) -> None:
-    """Refuse too few samples, also by weight, and a target or rule that makes no sense for them."""
+    """Raise `ValueError` for too few samples (also by weight) and for impossible rules.
+
+    Parameters
+    ----------
+    data : Predictions
+    target_risk : sequence of float
+        Error rates, fractions of 1.
+    rules : sequence of (str, float)
+        Pairs of a name of `RULES` and a value.
+    """
     if not all(0 < risk < 1 for risk in target_risk):
         raise ValueError(f"target_risk: got {list(target_risk)}, expected shares between 0 and 1")
     if (n := len(data.labels)) < estimates.LEAST:
@@ -38,12 +47,12 @@ def check(
         if worth < least:
             raise ValueError(
                 f"{name}: got {len(weights):,} samples that are worth {worth} of equal weight, "
-                f"since few carry nearly all of it, expected at least {least}: give more even "
-                "weights, or none"
+                f"since few samples carry nearly all of the weight, expected at least {least}: "
+                "give more even weights, or none"
             )
     if rules and not data.kind.two:
         what = data.kind.described
-        raise ValueError(f"{rules[0][0]}: got it for {what}, expected it only for two classes")
+        raise ValueError(f"{rules[0][0]}: got it for {what}, expected two classes: leave it out")
     for name, value in rules:
         if name not in RULES:
             raise ValueError(f"rules: got {name!r}, expected one of {', '.join(RULES)}")
@@ -54,32 +63,34 @@ def check(
 
 
 def targets(samples: Samples | Scored) -> list[float]:
-    """Error rates to show if none are asked for: the four largest below the model's own."""
+    """The error rates (fractions of 1) to show by default: the four largest of `TARGETS` below
+    the model's error rate.
+    """
     error = np.average(~samples.y, weights=samples.weights)
     return [target for target in TARGETS if target < error][-4:]
 
 
 class Cuts:
-    """Every threshold that there is for some samples, from the highest to the lowest.
+    """All t possible thresholds on the scores of some samples, from the highest to the lowest.
 
     Parameters
     ----------
     score : Score
-        (n,)
+        The scores (n,).
     y : array (n,) of bool
-        Whether it is so.
+        Whether each sample is positive (or its answer right).
     weights : array (n,), optional
         How much each sample counts.
     others : Score, optional
-        Of samples that the thresholds shall be applied to as well: none lies where these are not
-        clearly on either side.
+        Scores of other samples that the thresholds will be applied to. No threshold lies so close
+        to one of these that rounding could decide on which side it falls.
 
     Attributes
     ----------
     accepted : array (t,)
-        How many samples each accepts.
+        How many samples each threshold accepts, those of `others` included.
     right, wrong : arrays (t,)
-        How many of these are of which kind, or their weight.
+        How many of the accepted samples are positive and how many are not, by weight.
     """
 
     def __init__(
@@ -114,7 +125,7 @@ class Cuts:
         self.taken: Array = self.right + self.wrong
 
     def at(self, place: int) -> float:
-        """The threshold at a place, in few digits; `inf` if it accepts none of the samples."""
+        """The threshold with this index, in few digits; `inf` if it accepts no sample."""
         if not self.accepted[place]:
             return math.inf
         place = int(np.searchsorted(self.accepted, self.accepted[place]))
@@ -123,12 +134,12 @@ class Cuts:
         )
 
     def nearest(self, count: int) -> tuple[float, int]:
-        """The threshold that accepts most nearly so many, and how many it accepts."""
+        """The threshold whose number of accepted samples is closest to `count`, and that number."""
         place = int(np.abs(self.accepted - count).argmin())
         return self.at(place), int(self.accepted[place])
 
     def choose(self, rule: str, value: float) -> float:
-        """As `choose`."""
+        """The threshold for a rule: see the function `choose`."""
         risk = self.wrong / np.maximum(self.taken, 1e-300)
         if rule == "recall":
             reached = self.right >= value * self.all_right - 1e-9
@@ -148,24 +159,28 @@ class Cuts:
 
 
 def choose(rule: str, value: float, p: Array, y: Array) -> float:
-    """The threshold that a rule asks for on these samples; ``inf`` if none keeps it.
+    """Choose a threshold by a rule.
 
     Parameters
     ----------
     rule : {"cost_ratio", "budget", "precision", "recall", "target_risk"}
-        "cost_ratio": least cost if a missed positive costs `value` times a false alarm; "budget":
-        flag at most `value` samples (below 1, that share of them); "precision" and "recall": flag
-        as many, or as few, as keep it at `value`; "target_risk": accept as many as have this error
-        rate, where p is the confidence and y whether the answer is right.
+        - "cost_ratio": the lowest cost, if a missed positive costs `value` false alarms.
+        - "budget": flag at most `value` samples, or that share of them if `value` is below 1.
+        - "precision": flag as many samples as possible with a precision of at least `value`.
+        - "recall": flag as few samples as possible with a recall of at least `value`.
+        - "target_risk": accept as many samples as possible with an error rate of at most `value`;
+          `p` is then the confidence, and `y` says whether the answer is right.
     value : float
+        Error rate, precision and recall are fractions of 1.
     p : array (n,)
         Probability of the positive class.
     y : array (n,) of bool
-        Whether it is the true one.
+        Whether each sample is positive.
 
     Returns
     -------
     float
+        The threshold: samples with p at or above it are taken. ``inf`` if none keeps the rule.
 
     Examples
     --------
@@ -179,22 +194,26 @@ def choose(rule: str, value: float, p: Array, y: Array) -> float:
 
 
 class Judge:
-    """Thresholds, and what they take among samples that they were not chosen on.
+    """Chooses thresholds, and judges them on samples that they were not chosen on.
 
-    They are chosen on the samples `held`, or else on the test samples. What one takes of these
-    would flatter it, so that each of them is then judged by a threshold chosen on four fifths of
-    the samples without it (from `estimates.MANY` samples on, on one half for the other).
+    Thresholds are chosen on the samples `held`. Without these they are chosen on the test samples,
+    and judging them there would flatter them. So each test sample is then judged by a threshold
+    that was chosen on four fifths of the test samples without it (from `estimates.MANY` samples
+    on: one half is judged by a threshold chosen on the other half).
 
     Parameters
     ----------
     test : Samples
+        The n test samples.
     held : Samples, optional
+        The validation samples.
     folds : list of (Samples, array of int), optional
-        What to choose a threshold on, and the test samples that it judges; by default as above.
+        For each fold, the samples to choose a threshold on and the test rows to judge by it. By
+        default the folds above.
     crossed : array (n,), optional
-        The scores of the test samples that are judged so; by default those of `test`.
+        The scores by which test rows in folds are judged; by default those of `test`.
     clusters : array (n,), optional
-        Which test samples are alike: no cluster is on both sides of a fold.
+        The cluster of each test sample. Each cluster is on one side of a fold only.
     """
 
     def __init__(
@@ -214,30 +233,30 @@ class Judge:
 
     @cached_property
     def folds(self) -> list[tuple[Cuts, Array]]:
+        """For each fold, the thresholds to choose from and the test rows to judge."""
         if self.given is None:
             score, y, weights = (*self.test, None)[:3]
-            parts = estimates.folds(len(y), groups=self.clusters)
-            of = [None if weights is None else weights[fit] for fit, _ in parts]
-            self.given = [
-                (Samples(score[fit], y[fit], its), rest)
-                for (fit, rest), its in zip(parts, of, strict=True)
-            ]
+            self.given = []
+            for fit, rest in estimates.folds(len(y), groups=self.clusters):
+                known = None if weights is None else weights[fit]
+                self.given.append((Samples(score[fit], y[fit], known), rest))
         return [(Cuts(*samples), rest) for samples, rest in self.given]
 
     def __call__(self, rule: str, value: float) -> tuple[float | None, Array, Array]:
-        """The threshold for a rule.
+        """Choose a threshold by a rule; `rule` and `value` are those of `choose`.
 
         Returns
         -------
         threshold : float or None
-            None if none keeps the rule.
+            None if no threshold keeps the rule.
         taken : array (n,) of bool
-            The test samples at or above it.
+            The test samples with a score at or above the threshold.
         judged : array (n,) of bool
-            The same, cross-fitted; with samples `held`, the same as `taken`.
+            The test samples that thresholds chosen without them would take. With validation
+            samples, this equals `taken`.
         """
         p = self.test[0].p
-        if rule == "budget" and value >= 1:  # of as many samples as are in the test set
+        if rule == "budget" and value >= 1:  # a number of test samples: as their share
             value = min(value / len(p), 1 - 1e-9)
         threshold = self.cuts.choose(rule, value)
         taken = p >= threshold

@@ -29,13 +29,16 @@ def _words() -> jinja2.Template:
 
 
 def say(numbers: Any, *names: str, **values: Any) -> str:
-    """Sentences of ``words.jinja`` by name, one after the other."""
+    """Fill in the sentences of ``words.jinja`` with these names, and join them.
+
+    `numbers` and `values` are what the templates may use.
+    """
     known = {"numbers": numbers, "positive": getattr(numbers, "positive", None), **values}
     module = _words().make_module(known)
     return re.sub(" +", " ", " ".join(getattr(module, name)() for name in names)).strip()
 
 
 def doubtful(doubts: Sequence[str]) -> list[Statement]:
-    """In place of a verdict, why there is none."""
+    """The statement that replaces a verdict if there are doubts about the file."""
     way = "If the file is right as it is, --as-is gives a verdict."
     return [card("No verdict: is the file what it seems?", " ".join([*doubts, way]), "unsure")]

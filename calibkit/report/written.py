@@ -1,4 +1,4 @@
-"""Numbers as text: shares in per cent, differences in points, thresholds in all their digits."""
+"""Write numbers as text: shares in per cent, differences in points, thresholds with all digits."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +36,7 @@ def share(target: float) -> str:
 
 
 def negative(x: Interval, of: float = 0) -> Interval:
-    """What is left of a whole: `of` minus the interval."""
+    """`of` minus a number with its interval; by default its negative."""
     return Interval(of - x.estimate, of - x.high, of - x.low)
 
 
@@ -63,7 +63,7 @@ def number(value: float | Interval, scale: float = 1, unit: str = "", sign: bool
 
 
 def framed(rows: Sequence[Mapping[str, str]]) -> pd.DataFrame:
-    """Rows as a table, with the first column in its corner."""
+    """Rows as a data frame whose index is the first column."""
     frame = pd.DataFrame(rows)
     first = frame.columns[0]
     return frame.set_index(first).rename_axis(index=None, columns=first)

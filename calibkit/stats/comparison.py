@@ -14,9 +14,9 @@ from calibkit.stats.interval import Interval, Unjudged, check_level
 from calibkit.stats.models import Given, Metric
 from calibkit.stats.resamples import EXCESS, Drawn, drawn_of
 
-# Errors that count noise as error: higher for a less accurate model, even if both are calibrated.
+# Calibration errors that contain noise: less accurate models have more, even if calibrated.
 UNJUDGED = frozenset({"ece", "adaptive_ece", "classwise_ece", "mce", "overconfidence_error"})
-# Where metrics live, except those from 0 to 1.
+# The ranges of metrics that are not from 0 to 1.
 _RANGES = {
     "nll": (0.0, math.inf),
     "brier": (0.0, 2.0),
@@ -326,7 +326,7 @@ def _difference(a: Drawn, b: Drawn, names: Sequence[Metric], level: float) -> di
 
 
 def _ends(estimate: float, values: Array, level: float) -> Interval:
-    """The interval of a metric by its replicates."""
+    """The interval of a metric, from its values on the replicates."""
     values = values[~np.isnan(values)]
     ends = (math.nan, math.nan)
     if len(values) and not np.isnan(estimate):
@@ -345,7 +345,7 @@ def _warned(found: dict[str, Interval]) -> dict[str, Interval]:
 
 
 def _label(metric: Metric) -> str:
-    """A metric's name; of a partial function with its arguments."""
+    """The name of a metric; for a partial function, with its arguments."""
     if isinstance(metric, str):
         return metric
     if isinstance(metric, partial):

@@ -17,7 +17,7 @@ class Interval(NamedTuple):
     high: float
 
     def outcome(self, margin: float = 0.0) -> str:
-        """What a difference with this interval says, in one of four words.
+        """Say in one of four words what a difference with this interval means.
 
         Parameters
         ----------
@@ -27,9 +27,9 @@ class Interval(NamedTuple):
         Returns
         -------
         str
-            "no difference" if the whole interval lies within the margin; else "higher" or "lower"
-            if all of it lies on one side of 0; else "unclear", as is a difference without an
-            interval.
+            "no difference" if the whole interval lies within the margin. Otherwise "higher" or
+            "lower" if the interval lies on one side of 0. Otherwise, and without an interval,
+            "unclear".
 
         Examples
         --------
@@ -58,7 +58,7 @@ class Interval(NamedTuple):
         Returns
         -------
         Interval
-            The same estimate; an interval without ends stays as it is.
+            The same estimate; an interval without ends does not change.
 
         Examples
         --------
@@ -101,7 +101,7 @@ class Interval(NamedTuple):
         Returns
         -------
         str
-            The estimate alone where there is no interval, "–" where there is no estimate.
+            The estimate alone if there is no interval; "–" if there is no estimate.
 
         Examples
         --------
@@ -212,11 +212,11 @@ def wilson(successes: ArrayLike, trials: ArrayLike, level: float = 0.95) -> Inte
 
 
 def interval_of(*ends: Array) -> Interval:
-    """An interval of numbers, or of arrays."""
+    """An Interval of three arrays, with numbers in place of arrays that have no axes."""
     return Interval(*(end if np.ndim(end) else float(end) for end in ends))
 
 
 def check_level(level: float) -> None:
-    """Refuse a level that is not between 0 and 1."""
+    """Raise `ValueError` if a level is not between 0 and 1."""
     if not 0 < level < 1:
         raise ValueError(f"level: got {level!r}, expected a number between 0 and 1")

@@ -1,4 +1,4 @@
-"""What is known of each sample of a model, and which metrics can be computed from it."""
+"""Read what a caller knows about each sample of a model, and compute metrics from it."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ class Answers(NamedTuple):
 
 
 class Ranked(NamedTuple):
-    """`Answers`, and what ranks them in place of the confidence (m,), such as log-odds."""
+    """`Answers` with another score (m,) by which samples are sorted, such as log-odds."""
 
     confidence: ArrayLike
     correct: ArrayLike
@@ -41,7 +41,7 @@ class Ranked(NamedTuple):
 
 
 class Samples(NamedTuple):
-    """All that `metrics.per_sample` says about each sample (m,), instead of logits and labels."""
+    """What `metrics.per_sample` returns for each sample (m,), in place of logits and labels."""
 
     confidence: ArrayLike
     correct: ArrayLike
@@ -55,10 +55,10 @@ Given: TypeAlias = "ArrayLike | Answers | Ranked | Samples"
 
 
 class Model:
-    """What is known of each sample of a model, and which metrics can be computed from it.
+    """The samples of a model, with the metrics that can be computed from what is known of them.
 
-    Logits are ranked by their log-odds, as `metrics.summary` does, or as it did in version 0.1, by
-    the confidence.
+    Samples with logits are sorted by their log-odds, like in `metrics.summary`; or by the
+    confidence, which was the rule of version 0.1.
     """
 
     def __init__(
@@ -99,11 +99,11 @@ class Model:
         self.rank: Array = self.confidence if rank is None else to_numpy(rank)
 
     def by_rank(self, name: Metric) -> bool:
-        """Whether a metric ranks by something other than the confidence."""
+        """Whether samples are sorted by another score than the confidence for this metric."""
         return self.rank is not self.confidence and metrics.ranks(name)
 
     def orders(self, names: Sequence[Metric]) -> dict[bool, tuple[Array, list[str]]]:
-        """By `by_rank`: what ranks the samples, and the metrics of that ranking."""
+        """For each value of `by_rank`: the score that samples are sorted by, and the metrics."""
         orders: dict[bool, tuple[Array, list[str]]] = {}
         for name in names:
             if not callable(name) and name in self.ranked:
@@ -115,7 +115,7 @@ class Model:
 def worth_of(
     by_sample: dict[str, Array], weights: "Array | None", groups: "Array | None"
 ) -> float | None:
-    """How many samples a unit of weight is worth to a floor; None: one."""
+    """The number of independent samples that a weight of 1 stands for in a floor; None means 1."""
     if weights is None and groups is None:
         return None
     residual = by_sample["confidence"].astype(np.float64) - by_sample["correct"]
@@ -149,7 +149,7 @@ class Classwise:
         self.high: list[Any] = [csr_array((v, (cell, sample)), shape=(k * bins, n)) for v in values]
 
     def __call__(self, weights: Array, worth: float = 1.0) -> dict[str, float]:
-        """For weights of the samples, a unit of which is worth so many samples to the floor."""
+        """The class-wise errors for weights (m,); a weight of 1 stands for `worth` samples."""
         weights = weights.astype(np.float64)
         n = weights.sum()
         everything = [*(weights @ c for c in self.columns), n, weights @ self.residual]
@@ -166,7 +166,7 @@ class Classwise:
 
 
 def numbers_in(prefix: str, names: Sequence[Metric]) -> list[float]:
-    """The numbers that end such names as "risk_at_coverage_0.8"."""
+    """The numbers at the end of names such as "risk_at_coverage_0.8" that begin with `prefix`."""
     named = filter(lambda name: isinstance(name, str), names)
     matches = [re.fullmatch(prefix + r"(0\.\d+|1)", name) for name in named]
     return [float(match[1]) for match in matches if match]

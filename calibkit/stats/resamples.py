@@ -1,4 +1,4 @@
-"""Metrics of models on the same resamples of their test set."""
+"""Compute metrics of several models on the same resamples of their test set."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -24,9 +24,9 @@ def evaluator(
     sample_weight: Weights = None,
     groups: "ArrayLike | None" = None,
 ) -> Evaluator:
-    """Return a function from drawn samples (None: all, once) to the metrics.
+    """Return a function that takes the rows of a resample and returns the metrics.
 
-    The scores are sorted here, once. Without weights, counts are whole numbers.
+    None stands for all samples, each once. The scores are sorted only once, here.
     """
     by_sample, classwise, ranked = model.by_sample, model.classwise, model.ranked
     m = len(model.correct)
@@ -68,7 +68,7 @@ def evaluator(
 def _on_all(
     model: Model, names: Sequence[str], weights: "Array | None", worth: float | None
 ) -> Array:
-    """Metrics (metrics,) on all samples."""
+    """The metrics on all samples, as an array in the order of `names`."""
 
     def ranked(score: Array, its: list[str]) -> dict[str, float]:
         ranking = metrics.Ranking.of(score, model.correct, weights)
@@ -91,7 +91,7 @@ def _of_many(
     weights: "Array | None",
     groups: "Array | None",
 ) -> list[tuple[Array, Array]]:
-    """Of each model, metrics on all samples, and on resamples as `many_rows` draws them."""
+    """For each model, metrics on all samples, and on `n` resamples drawn by `many_rows`."""
     worths = [worth_of(model.by_sample, weights, groups) for model in read]
     exact = [_on_all(x, names, weights, worth) for x, worth in zip(read, worths, strict=True)]
     blocks, drawn = many_rows.Blocks(len(read[0].correct), n, seed, weights, groups), []
@@ -105,15 +105,16 @@ def _of_many(
             rows = blocks.sums(np.ones(len(model.correct)))
             values[name] = blocks.sums(model.by_sample[name]) / rows
         of_all = np.array([values[name] for name in names]).T
-        # Bins change a metric a little: only how far resamples lie from all rows is used.
+        # Bins change a metric a little, so only differences between resamples and all rows count.
         drawn.append((estimates, of_all[:-1] + (estimates - of_all[-1])))
     return drawn
 
 
 def places_of(score: Array, correct: Array) -> tuple[Array, Array]:
-    """Distinct scores, highest first; of each sample its place among them, and if it is right.
+    """The g different scores, highest first, and a number for each sample.
 
-    The second is one number: the place, and behind all places once more for the right ones.
+    The number of a wrong sample is the place of its score, 0 to g - 1; that of a right sample is g
+    higher.
     """
     ascending, place = np.unique(score, return_inverse=True)
     return ascending[::-1], len(ascending) - 1 - place + len(ascending) * correct
@@ -127,7 +128,7 @@ def evaluated(
     sample_weight: Weights = None,
     groups: "ArrayLike | None" = None,
 ) -> list[Array]:
-    """Evaluate all on the same resamples: an array (n, metrics) of each."""
+    """Evaluate all models on the same `n` resamples of `m` samples: arrays (n, metrics)."""
     _check_replicates(n)
     resamples = draws(m, n, seed, sample_weight, groups)
     with _one_thread():
@@ -141,7 +142,7 @@ def _check_replicates(n: int) -> None:
 
 
 def _one_thread() -> AbstractContextManager[Any]:
-    """BLAS in one thread: on a busy machine, waiting for threads slows short sums a hundredfold."""
+    """Let BLAS use one thread: on a busy machine, several threads can be a hundred times slower."""
     try:
         from threadpoolctl import threadpool_limits  # comes with scikit-learn
     except ImportError:
@@ -162,7 +163,10 @@ def drawn_of(
     sample_weight: Weights = None,
     groups: "ArrayLike | None" = None,
 ) -> list[Drawn]:
-    """Of each model, all on the same resamples; plain errors, too, whose excess is asked for."""
+    """For each model, its metrics on all samples and on the same resamples.
+
+    For each excess of a calibration error among `names`, the plain error is computed, too.
+    """
     if isinstance(names, str) or callable(names):
         raise ValueError(f"metric_names: got {names!r}, expected a list of names")
     if len(models) == 0:

@@ -1,4 +1,4 @@
-"""Means over runs: the uncertainty of the seed, and of the test set that runs share."""
+"""Means over runs, with the uncertainty from the seeds and from the test set that runs share."""
 
 import math
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class MeanOverSeeds:
         Returns
         -------
         Interval
-            Ends are ``nan`` where nothing tells the spread between runs.
+            The ends are ``nan`` if the spread between runs is unknown.
 
         Raises
         ------
@@ -200,5 +200,5 @@ def seed_interval(values: ArrayLike, level: float = 0.95) -> Interval:
 def _values(values: ArrayLike) -> Array:
     array = np.asarray(to_numpy(values, "values"), dtype=np.float64)
     if array.ndim == 0 or array.size == 0:
-        raise ValueError(f"values: got shape {array.shape}, expected (seeds,) with at least one")
+        raise ValueError(f"values: got shape {array.shape}, expected (seeds,), at least one")
     return array

@@ -1,10 +1,12 @@
-"""Something of one's own beside what there is: a method, a recalibration, a score, a metric.
+"""The bench, which compares a user's method, recalibration, score or metric with the usual one.
 
-`build` writes the page. Its parts serve in a notebook as well: `kind` says what a file holds,
-`trained` trains a method and plain training where they have no record, and `rows` compares, by
-`results.Results.compare` and nothing else. Within a setting all have the same data, network,
-protocol and seeds; methods are compared with plain training (ERM), a recalibration with one
-temperature, a score with the maximum probability.
+`build` writes an HTML page. Its parts can be called in a notebook, too: `kind` says what a file
+defines, `trained` trains a method and plain training, and `rows` compares the two by
+`results.Results.compare`.
+
+In a setting, all runs have the same data, network, protocol and seeds. A method is compared with
+plain training, a recalibration with temperature scaling, and a score with the largest probability.
+A metric is computed for each method and compared with its value for plain training.
 """
 
 # ruff: noqa: F401 (names for those who use the package)

@@ -1,4 +1,4 @@
-"""A user's method trained beside plain training, and what kind of thing a name stands for."""
+"""Train a user's method beside plain training, and tell what a user's file defines."""
 
 import ast
 import time
@@ -15,10 +15,11 @@ from calibkit_companion.results import Results, Rows
 
 
 def kind(text: str) -> str:
-    """What a name stands for: "method", "recalibration", "score" or "metric".
+    """Tell what a name stands for: "method", "recalibration", "score" or "metric".
 
-    A class is a recalibration. A function of ``(logits)`` is a score, one of ``(logits, labels)``
-    or ``(probs, labels)`` a metric, any other function a method.
+    A class is a recalibration. A function with the argument ``(logits)`` is a score. A function
+    with the arguments ``(logits, labels)`` or ``(probs, labels)`` is a metric. Any other function
+    is a method.
 
     Parameters
     ----------
@@ -28,16 +29,16 @@ def kind(text: str) -> str:
 
 
 def kind_and_source(text: str) -> tuple[str, plugins.Source | None]:
-    """What a name stands for, and its source.
+    """Tell what a name stands for, and return the source of a user's function.
 
     Parameters
     ----------
-    text : as `kind` takes it
+    text : ``FILE.py:NAME``, or a method of `plan.METHODS`
 
     Returns
     -------
     tuple of str and plugins.Source or None
-        None for a method of `plan.METHODS`.
+        The result of `kind`; and the source, None for a method of `plan.METHODS`.
     """
     name = parse(text).objective
     if not plugins.own(name):
@@ -50,11 +51,11 @@ def kind_and_source(text: str) -> tuple[str, plugins.Source | None]:
 
 
 def arguments(source: plugins.Source) -> list[str]:
-    """Names of the arguments of a function that have no default; the file is read, not executed.
+    """List the arguments of a user's function that have no default, without executing the file.
 
     Parameters
     ----------
-    source : of the function
+    source : the source of the function
     """
     if not isinstance(source.definition, ast.FunctionDef):
         return []
@@ -82,19 +83,20 @@ def trained(
     log: Callable = lambda line: None,
     **changes,
 ) -> Results:
-    """Train the missing runs of a method and of plain training, and give the results.
+    """Train the missing runs of a method and of plain training, and return the results.
 
     Parameters
     ----------
     method : ``FILE.py:NAME``, or any method of `plan.METHODS`
-    selection : a selection, or the name of an edition; its seeds are those of the two methods
-    device, log : as `loop.train` takes them
+    selection : a selection, or the name of an edition; both methods are trained with its seeds
+    device : torch device; by default "cuda" if available, else "cpu"
+    log : function that takes one line of text; called after each evaluated epoch
     changes : fields of `plan.Selection` to change, such as ``dataset="digits"``
 
     Raises
     ------
     ValueError
-        An unknown name, an error in the file, or every run diverged; in one line.
+        A name is unknown, the file has an error, or every run of a method diverged.
     """
     selection = plan.Selection.of(selection, **changes)
     both = _runs(method, selection)
@@ -112,7 +114,7 @@ def trained(
     runs = Results(selection, train=False)
     for one in (both[0].method, "erm"):
         if not runs.records(one):
-            raise ValueError(f"{terms.label(one)}: every run diverged, so there is nothing to rank")
+            raise ValueError(f"{terms.label(one)}: every run diverged; nothing can be compared")
         for record in runs.records(one):
             if not record.light and record.tables is None:
                 with suppress(OSError):  # to keep replicates, which take seconds to make
@@ -121,19 +123,24 @@ def trained(
 
 
 def _runs(method: str, at: plan.Selection) -> list[plan.Run]:
-    """Runs of a method, and those of plain training with the same seeds."""
+    """List the runs of a method, and the runs of plain training with the same seeds."""
     own = at.runs([method])
     seeds = {run.seed for run in own}  # plain training may have more seeds
     return list(dict.fromkeys([*own, *(run for run in at.runs(["erm"]) if run.seed in seeds)]))
 
 
 def lacking_data(method: str, at: plan.Selection) -> str:
-    """The command that gets the data of a setting; empty if nothing has to be fetched.
+    """Say which data set of a setting is missing, and which command downloads it.
 
     Parameters
     ----------
-    method : its name
+    method : name of the method to be trained
     at : the setting
+
+    Returns
+    -------
+    str
+        Empty if the data are on this machine or no run has to be trained.
     """
     for run in _runs(method, at):
         if catalogue.source(run.dataset).places and folders.verify(run) is None:
@@ -145,18 +152,18 @@ def lacking_data(method: str, at: plan.Selection) -> str:
 
 
 def rows(runs: Results, method: str) -> dict[str, Rows]:
-    """A method minus plain training, metric by metric.
+    """Compare a method with plain training, metric by metric.
 
     Parameters
     ----------
     runs : results of a setting
-    method : its name
+    method : name of the method
 
     Returns
     -------
     dict of Rows
-        ``before``: as trained; ``after``: after temperature scaling of each; ``shifted``: under
-        shift.
+        Method minus plain training: ``before`` has the numbers as trained, ``after`` those after
+        temperature scaling of both, and ``shifted`` those on shifted test sets.
     """
     after = [m for m in SHOWN if not m.startswith("nll_")]
     return {
@@ -167,14 +174,19 @@ def rows(runs: Results, method: str) -> dict[str, Rows]:
 
 
 def cost(runs: Results, method: str) -> dict[str, float]:
-    """Forward and backward passes of a method, as multiples of those of plain training.
+    """Compare the cost of a method with plain training, in passes through the network.
 
-    Seconds would depend on what else the machine did.
+    Seconds would depend on the other work of the machine.
 
     Parameters
     ----------
     runs : results of a setting
-    method : its name
+    method : name of the method
+
+    Returns
+    -------
+    dict of float
+        Forward and backward passes, each as a multiple of the passes of plain training.
     """
     run, its = runs.runs(method)[0], runs.records(method)[0].info["provenance"]
     if "passes" not in its:  # older records did not count them

@@ -1,4 +1,4 @@
-"""The bench for what needs no training, and the page of the bench: words, tables, figures."""
+"""Compare a user's recalibration, score or metric, and write the page of the bench."""
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ from calibkit_companion.bench.methods import (
 )
 from calibkit_companion.experiments import plan, plugins
 from calibkit_companion.experiments.method import parse
-from calibkit_companion.pages import figures, page, wording
+from calibkit_companion.pages import devices, figures, page, wording
 from calibkit_companion.records import folders, ranking
 from calibkit_companion.records.record import Record
 from calibkit_companion.results import Number, Operand, Results, Row, Rows, Series
@@ -37,20 +37,20 @@ RECALIBRATED = ("ece", "excess_ece", "nll", "brier", "accuracy", "auroc", "aurc"
 
 
 def tried(text: str, runs: Results, log: Callable = lambda line: None) -> Rows:
-    """A recalibration, a score or a metric on every run of a setting that keeps its predictions.
+    """Try a recalibration, a score or a metric on all runs of a setting that keep predictions.
 
     Parameters
     ----------
     text : ``FILE.py:NAME``
     runs : results of a setting
-    log : called with one line for each method
+    log : function that takes one line of text for each method
 
     Returns
     -------
     Rows
-        By method and metric: a recalibration minus temperature scaling (of lowest validation NLL),
-        a score minus the largest probability, or a metric of each method minus that of plain
-        training.
+        By method and metric. For a recalibration, the difference from temperature scaling (fitted
+        by NLL on validation data). For a score, the difference from the largest probability. For a
+        metric, its value for the method minus its value for plain training.
     """
     of_kind, source = kind_and_source(text)
     options = plugins.numbers(parse(text).options)
@@ -78,7 +78,7 @@ def tried(text: str, runs: Results, log: Callable = lambda line: None) -> Rows:
 
 
 def _by_seed(records: list[Record], measure: Callable) -> dict[str, Series]:
-    """What ``measure(record, labels)`` gives for each run: values and deviations, by name."""
+    """Call ``measure(record, labels)`` for each run, and collect values and deviations by name."""
     each, found = {}, {}
     for record in records:
         labels = record.arrays["test_labels"].astype(np.int64)
@@ -92,8 +92,10 @@ def _by_seed(records: list[Record], measure: Callable) -> dict[str, Series]:
 def _recalibrated(source, make: Callable, record: Record, labels: np.ndarray) -> dict:
     logits = log_of_map(apply(source, make(), record.arrays))
     summary, scaled = ranking.summary(logits, labels), record.replicates
-    many = scaled.deviations.shape[1]  # the same resamples
-    its = [stats.Samples(**metrics.per_sample(logits, labels))]  # a map may make confidences equal
+    many = scaled.deviations.shape[1]  # as many resamples as the record has
+    its = [
+        stats.Samples(**metrics.per_sample(logits, labels))
+    ]  # by the confidence, which a map may tie
     (drawn,) = stats.replicates(its, None, RECALIBRATED, n=many)
     found = {}
     for i, name in enumerate(RECALIBRATED):
@@ -108,7 +110,9 @@ def _scored(source, score: Callable, record: Record, labels: np.ndarray) -> dict
     usual = metrics.per_sample(logits, labels)
     own = np.asarray(score(logits.copy()), dtype=np.float64)
     if own.shape != labels.shape or not np.isfinite(own).all():
-        raise source.error(f"gives {own.shape}, expected {labels.shape}, finite numbers")
+        raise source.error(
+            f"gives {own.shape}, expected {labels.shape}, a finite number for each sample"
+        )
     both = [stats.Answers(c, usual["correct"]) for c in (own, usual["confidence"])]
     drawn = stats.replicates(both, None, RANKING, n=record.replicates.deviations.shape[1])
     functions = metrics.ranked_metrics(coverages=[0.8])
@@ -127,12 +131,23 @@ def _measured(source, metric: Callable, record: Record, labels: np.ndarray) -> d
 
 
 def apply(source: plugins.Source, model: object, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Fit a recalibration on validation data and give its probabilities (n, k) of the test set.
+    """Fit a user's recalibration on validation data and apply it to the test samples.
+
+    Parameters
+    ----------
+    source : the file that defines the recalibration; errors quote it
+    model : an instance with the methods ``fit(logits, labels)`` and ``predict_proba(logits)``
+    arrays : arrays of a record by name
+
+    Returns
+    -------
+    numpy.ndarray
+        Probabilities (n, k) of the test samples, float64.
 
     Raises
     ------
     plugins.PluginError
-        In one line: it fails, or what it gives are no probabilities.
+        The recalibration fails, or does not return probabilities of shape (n, k).
     """
     held_out, labels = arrays["validation_logits"], arrays["validation_labels"].astype(np.int64)
     logits = arrays["test_logits"]
@@ -149,7 +164,7 @@ def apply(source: plugins.Source, model: object, arrays: Mapping[str, np.ndarray
     return probs.astype(np.float64)
 
 
-# The questions at the head of the page, each answered by the row of one metric.
+# Questions at the head of the page, by kind; each is answered by one metric.
 QUESTIONS = {
     "method": {
         "Calibrated as trained": "ece",
@@ -163,18 +178,18 @@ QUESTIONS = {
 
 
 def answers(found: Mapping, questions: Mapping[str, str], method: str) -> list[dict]:
-    """The answers at the head of a page.
+    """Answer the questions at the head of a page in words.
 
     Parameters
     ----------
     found : rows by method and metric
-    questions : the metric of each question
-    method : its name
+    questions : the metric that answers each question
+    method : name of the method
 
     Returns
     -------
     list of dict
-        ``title``, ``text`` and ``tone`` (good, fair, bad, unsure) of each answer.
+        ``title``, ``text`` and ``tone`` (good, fair, bad or unsure) of each answer.
     """
     said = []
     for question, metric in questions.items():
@@ -189,7 +204,7 @@ def answers(found: Mapping, questions: Mapping[str, str], method: str) -> list[d
 
 
 def judged(row: Row) -> tuple[str, str]:
-    """The outcome of a row as better or worse, and its tone.
+    """Say whether a difference is for the better or for the worse, with the tone of the answer.
 
     Parameters
     ----------
@@ -211,7 +226,7 @@ def judged(row: Row) -> tuple[str, str]:
 
 
 def table(found: Rows) -> pd.DataFrame:
-    """Rows as text: the difference with its interval, the outcome, and what the interval covers.
+    """Make a table of text: difference with interval, outcome, seeds, and what the interval covers.
 
     Parameters
     ----------
@@ -245,36 +260,38 @@ def build(
     told: Callable[[str], None] | None = None,
     **changes,
 ) -> Path:
-    """Take something of one's own through the bench; write ``bench.html`` and ``bench.json``.
+    """Compare a user's method, recalibration, score or metric; write ``bench.html`` and JSON.
 
     Parameters
     ----------
-    what : ``FILE.py:NAME``: a loss, a factory, a recalibration class, a score, a metric
-    selection, device, log, changes : as `trained` takes them
-    out : folder to write to; it is made if need be
-    setting : names of settings of the edition; by default, for a method, the one that all share and
-        the edition's other data where plain training has records; for what needs no training, all
-        that keep predictions
-    chosen : how its coefficients were chosen, in words, which the page repeats
-    told : called with the text of ``bench.json`` when both files are written
+    what : ``FILE.py:NAME`` of a loss, a factory, a recalibration class, a score or a metric
+    selection, device, log, changes : as in `trained`
+    out : folder for ``bench.html`` and ``bench.json``; created if missing
+    setting : names of settings of the edition. By default a method is trained in the setting that
+        all methods share, and on the edition's other data for which plain training has records. A
+        recalibration, score or metric is tried in all settings that keep predictions
+    chosen : a sentence for the page that says how the coefficients were chosen
+    told : function that takes the text of ``bench.json``; called when both files are written
 
     Returns
     -------
     Path
-        Of the page.
+        Path of ``bench.html``.
 
     Raises
     ------
     ValueError
-        As `trained`, and where no record keeps predictions.
+        A name is unknown, the file has an error, every run of a method diverged, or no record keeps
+        predictions.
     FileNotFoundError
-        No setting has its data. One of several without is left out; page and log say how to get it.
+        No setting has its data on this machine. If only some settings lack their data, they are
+        left out; page and log say how to get the data.
     """
     selection, out = plan.Selection.of(selection, **changes), Path(out)
-    name = parse(what).name  # the file is read here, and not again
+    name = parse(what).name  # reads the file, once
     of_kind, source = kind_and_source(name)
     places = [replace(selection, setting=s) for s in setting] or _places(selection, name, of_kind)
-    left = []  # settings whose data are missing; named before and after training
+    left = []  # lines about settings that are left out
     if of_kind == "method":
         why = {at: lacking_data(name, at) for at in places}
         places, left = [at for at in places if not why[at]], [*filter(None, why.values())]
@@ -282,7 +299,7 @@ def build(
             raise FileNotFoundError(left[0])
         for line in left:
             log(f"left out: {line}")
-    # Intervals of the headline answers are wider, so that all of them hold together.
+    # Bonferroni: the intervals of all answers at the head hold together at 95 %.
     many = len(QUESTIONS.get(of_kind, [of_kind])) * len(places)
     level = 1 - 0.05 / many
     blocks = []
@@ -290,9 +307,7 @@ def build(
         if of_kind == "method":
             try:
                 runs = trained(name, at, device=device, log=log)
-            except (
-                ValueError
-            ) as error:  # an error on one setting is a note if there is another to show
+            except ValueError as error:  # after a first setting, an error is only a note
                 if not blocks:
                     raise
                 left.append(f"{Results(at, train=False).title}: {error}")
@@ -326,7 +341,7 @@ def build(
 
 
 def _places(selection: plan.Selection, name: str, of_kind: str) -> list[plan.Selection]:
-    """The settings on whose data something is tried, where none is named."""
+    """Choose the settings if the user names none (see `build`)."""
     if selection.dataset or selection.network or selection.setting:
         return [selection]
     if of_kind != "method":
@@ -341,7 +356,7 @@ def _places(selection: plan.Selection, name: str, of_kind: str) -> list[plan.Sel
 
 
 def _of_method(name: str, runs: Results, level: float) -> dict:
-    """The block of the page about a method in one setting."""
+    """Make the block of the page about a method in one setting."""
     passes = cost(runs, name)
     said = answers(runs.compare(name, metric=SHOWN, level=level), QUESTIONS["method"], name)
     words = " and ".join(f"{times:.3g} × the {way}" for way, times in passes.items())
@@ -352,18 +367,20 @@ def _of_method(name: str, runs: Results, level: float) -> dict:
     said.append({"title": title, "text": text, "tone": tone})
     block = _block(runs, [name, "erm"], said, rows(runs, name))
     pictures = {k: html.picture(f) for k, f in _drawn(runs, name).items()}
-    return block | {"notes": _notes(runs, name), "pictures": pictures}
+    asked = runs.compare(name, metric=[*QUESTIONS["method"].values()])
+    mixed = filter(None, [devices.said_of(asked.values())])
+    return block | {"notes": [*_notes(runs, name), *mixed], "pictures": pictures}
 
 
 def _of_map(of_kind: str, runs: Results, found: Rows) -> dict:
-    """The block of the page about a recalibration, score or metric in one setting."""
+    """Make the block of the page about a recalibration, score or metric in one setting."""
     methods = list(dict.fromkeys(row.method for row in found.values()))
     said = answers(found, QUESTIONS.get(of_kind, {}), "erm") if "erm" in methods else []
     return _block(runs, methods, said, {of_kind: found})
 
 
 def _block(runs: Results, methods: list[str], said: list[dict], found: dict[str, Rows]) -> dict:
-    """The parts of the page about one setting."""
+    """Make the parts that every block of the page has."""
     return {
         "title": runs.title,
         "facts": runs.caption_of(methods),
@@ -375,7 +392,7 @@ def _block(runs: Results, methods: list[str], said: list[dict], found: dict[str,
 
 
 def _notes(runs: Results, method: str) -> list[str]:
-    """Notes on few seeds, and on runs that diverged or were not trained."""
+    """Write notes on few seeds, and on runs that diverged or were not trained."""
     seeds = len(runs.records(method))
     few = [f"Only {seeds} run{'s' * (seeds > 1)} of the method: add seeds."] if seeds < 3 else []
     missing = [run.name for run in runs.runs(method) if not folders.has(run)]
@@ -383,12 +400,12 @@ def _notes(runs: Results, method: str) -> list[str]:
 
 
 def _plain(row: Row) -> dict:
-    """A row as plain values, for the JSON file."""
+    """Turn a row into plain values for the JSON file."""
     return row.plain | row.number._asdict()
 
 
 def _drawn(runs: Results, method: str) -> dict:
-    """Figures: AUROC and NLL after temperature scaling of every method; reliability."""
+    """Draw the figures: all methods by AUROC and recalibrated NLL, and reliability diagrams."""
     from matplotlib import pyplot as plt
 
     everybody = [m for m in dict.fromkeys([*runs.methods, method]) if m != "erm"]

@@ -75,7 +75,10 @@ class Claim:
 
     @property
     def datasets(self) -> list[str]:
-        """The data that it is about, if no part of it is about those of a setting."""
+        """The data sets that the claim names.
+
+        Empty if a part of the claim names none; the claim is then about the data of each setting.
+        """
         named = [side.dataset for leaf in self.comparisons for side in leaf.sides]
         return list(dict.fromkeys(named)) if all(named) else []
 

@@ -1,5 +1,6 @@
 """What became of a claim over all settings, and the settings on which that rests."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -140,9 +141,9 @@ def by_fate(rows: Sequence[Judged], paper: str) -> dict[str, list[Told]]:
 
 
 def answer(rows: Sequence[Judged]) -> str:
-    """How many claims of all papers reproduced, and how many did not, in a sentence. Markdown."""
+    """How many claims of all papers reproduced, how many did not, and on what. Markdown."""
     each = [one for paper in plan.PAPERS for one in told(rows, paper)]
-    totals = {name: sum(one.fate == name for one in each) for name in FATES}
+    totals = {name: [one for one in each if one.fate == name] for name in FATES}
     words = {  # of one claim, of several
         "reproduced": ("reproduced", "reproduced"),
         "not reproduced": ("did not", "did not"),
@@ -150,7 +151,20 @@ def answer(rows: Sequence[Judged]) -> str:
         "unclear": ("is unclear", "are unclear"),
         "not tested": ("could not be tested", "could not be tested"),
     }
-    parts = [f"{n} {words[name][n > 1]}" for name, n in totals.items() if n]
+    decided = ("reproduced", "not reproduced", "different by setting")
+    parts = [
+        f"{len(its)} {words[name][len(its) > 1]}{_restricted(its) if name in decided else ''}"
+        for name, its in totals.items()
+        if its
+    ]
     *first, last = parts or ["none is here"]
     said = f"{', '.join(first)} and {last}" if first else last
     return f"**Of {len(each)} claims {said}.**"
+
+
+def _restricted(decided: list[Told]) -> str:
+    """How many claims are computed, and how many rest on one setting alone, in brackets."""
+    parts = [f"{n} computed"] if (n := sum(one.computed for one in decided)) else []
+    alone = Counter(one.alone for one in decided if one.alone)
+    parts += [f"{n} on {where} alone" for where, n in alone.items()]
+    return f" ({', '.join(parts)})" if parts else ""

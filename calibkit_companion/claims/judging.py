@@ -16,6 +16,7 @@ from calibkit_companion.claims.settings import Place, place_of, places
 from calibkit_companion.claims.verdict import DECIDED, REFUTED, Comparison, Joined, Part
 from calibkit_companion.claims.words import described, grouped, listed, sentence
 from calibkit_companion.experiments import plan
+from calibkit_companion.pages import devices
 
 
 class Marked(NamedTuple):
@@ -111,6 +112,12 @@ class Judged(NamedTuple):
         return found
 
     @property
+    def devices(self) -> str:
+        """Where the sides of its comparisons ran on different devices; else empty."""
+        measured = (part for part in self.parts if part.series)
+        return devices.said((part.series, part.leaf.first.number, "") for part in measured)
+
+    @property
     def where(self) -> str:
         """The setting in a few words: its data alone, if all settings on these share a column."""
         return terms.DATASETS.get(self.column, self.title)
@@ -122,8 +129,8 @@ class Judged(NamedTuple):
 
     @property
     def judged_at(self) -> str:
-        """The level of the word, and how many looks it has to stand."""
-        looks = f" at each of {self.looks} looks" if self.looks > 1 else ""
+        """The level of the verdict, and how many looks it has to stand."""
+        looks = f", since we look {self.looks} times" if self.looks > 1 else ""
         return f"{100 * self.level:.4g} %{looks}"
 
 
@@ -252,7 +259,7 @@ def _reasons(
 ) -> Iterator[str]:
     """Sentences on what a claim presumes in a place, and on why its word is not a clearer one."""
     if case.coverages_left_out:
-        yield "Coverages at which errors have to be accepted are left out."
+        yield "We leave out coverages above one minus the error rate."
     for why, methods in _by_reason((doubt.why, doubt.method) for doubt in case.learned_less):
         yield f"With {methods}, {why}. That counts as fitted."
     for why, methods in _by_reason((mark.why, mark.method) for mark in marked):

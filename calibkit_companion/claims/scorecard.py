@@ -49,11 +49,11 @@ def compute(edition: str = "released") -> Compute:
 
     A run on a processor takes one thread (`training.machine`), so its hours are core-hours.
     """
-    from calibkit_companion.records import folders
+    from calibkit_companion.records import devices, folders
 
     records = filter(None, map(folders.load, plan.Selection(edition).of_page("book")))
     spent = [record.info["provenance"] for record in records]
-    on_core = [its["device"].startswith("1 thread of ") for its in spent]
+    on_core = [devices.named(its["device"]) == devices.CPU for its in spent]
     core, gpu = (
         sum(its["seconds"] for its, on in zip(spent, on_core, strict=True) if on is kind)
         for kind in (True, False)

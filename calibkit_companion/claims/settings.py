@@ -58,7 +58,7 @@ class Place:
             if not its.values:
                 where = terms.DATASETS.get(side.dataset, side.dataset)
                 return (
-                    "no run by the protocol shared by all data of",
+                    "not trained by one protocol for all data sets:",
                     f"{terms.label(method)} on {where}",
                 )
         if not all(its.seeds for its in each):
@@ -72,7 +72,8 @@ class Place:
             values = dict(zip(coefficients(side.lowest).values(), each, strict=True))
             seeds = set.intersection(*(set(s.values) for s in each))
             lowest = {s: min(values, key=lambda c: values[c].values[s]) for s in sorted(seeds)}
-            return Series(lowest, n=each[0].n)
+            trained = sum((its.trained for its in each), ())
+            return Series(lowest, n=each[0].n, trained=trained)
         return each[0] - each[1] if side.minus else each[0]
 
     def interval(self, first: Side, second: Side | None = None) -> stats.Interval:
@@ -108,7 +109,8 @@ class Place:
         part = Part(
             leaf, interval, mean.seeds, difference.covers, lacks, looks=self.at(leaf.first).looks
         )
-        return replace(part, mean=mean if isinstance(mean, stats.MeanOverSeeds) else None)
+        over_seeds = mean if isinstance(mean, stats.MeanOverSeeds) else None
+        return replace(part, mean=over_seeds, series=difference)
 
     @cached_property
     def _by_log_odds(self) -> bool:

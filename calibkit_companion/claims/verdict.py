@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from calibkit import stats
 from calibkit_companion.claims.sequential import each_look
-from calibkit_companion.results import Number
+from calibkit_companion.results import Number, Series
 
 SIDES = ("below", "above", "near", "at most", "at least")
 
@@ -126,6 +126,7 @@ class Part:
     doubts : what its methods fail of what the claim presumes
     looks : how often it is looked at while seeds are added, see `sequential`
     left_out : it counts for neither side
+    series : its difference by seed
     """
 
     leaf: Comparison | Computed
@@ -137,6 +138,7 @@ class Part:
     looks: int = 1
     left_out: bool = False
     mean: stats.MeanOverSeeds | None = None  # what the interval is of, where it is over seeds
+    series: Series | None = None
 
     @property
     def judged(self) -> bool:

@@ -50,13 +50,13 @@ def grouped(reasons: Iterable[tuple[str, str]]) -> str:
 def _side_label(side: Side) -> str:
     """One side of a comparison in words: its method, and data of its own."""
     if side.lowest:
-        name = terms.label(terms.parts(side.lowest[0])[0])
+        name = terms.inside(terms.label(terms.parts(side.lowest[0])[0]))
         values = ", ".join(f"{value:g}" for value in coefficients(side.lowest).values())
         text = f"{name} ({values})"
     else:
         score = {"trust_score": "Trust Score", "confidnet": "ConfidNet"}.get(side.number.score)
-        text = score or terms.label(side.method)
-        text += f" minus {terms.label(side.minus)}" * bool(side.minus)
+        text = score or terms.inside(terms.label(side.method))
+        text += f" minus {terms.inside(terms.label(side.minus))}" * bool(side.minus)
     if side.dataset:
         text += f" on {terms.DATASETS.get(side.dataset, side.dataset)}"
     return text + f" with the {side.size} training set" * bool(side.size)
@@ -69,7 +69,7 @@ def described(leaf: Comparison | Computed) -> str:
     >>> from calibkit_companion.results import Number
     >>> first, second = Side("cs_kd", Number("eaurc")), Side("erm", Number("eaurc"))
     >>> described(Comparison(first, second, "above"))
-    'E-AURC, CS-KD minus Plain training'
+    'E-AURC: CS-KD minus plain training'
     """
     if isinstance(leaf, Computed):
         return leaf.says
@@ -81,13 +81,13 @@ def described(leaf: Comparison | Computed) -> str:
     label = f"Coefficient of lowest {label}" if first.lowest else label[0].upper() + label[1:]
     of = _side_label(first)
     if not isinstance(second, Side):
-        return f"{label}, {of}" + (f" minus {second:g}" if second else "")
+        return f"{label}: {of}" + (f" minus {second:g}" if second else "")
     after = first.number.recalibration, second.number.recalibration
     if second._replace(number=first.number) == first and len(set(after)) > 1:
         other = page.number_label(second.number)
-        return f"{label} minus {other}, {of}"
+        return f"{label} minus {other}: {of}"
     if first.minus or second.minus:
-        return f"{label}, ({of}) minus ({_side_label(second)})"
+        return f"{label}: ({of}) minus ({_side_label(second)})"
     if len(set(after)) > 1:
-        return f"{label}, {of}, minus {page.number_label(second.number)}, {_side_label(second)}"
-    return f"{label}, {of} minus {_side_label(second)}"
+        return f"{label}: {of}, minus {page.number_label(second.number)}, {_side_label(second)}"
+    return f"{label}: {of} minus {_side_label(second)}"

@@ -1,6 +1,6 @@
 """The commands of the book: runs, data, claims, results, and a bench for a user's method.
 
-`add_commands` is an entry point of the group ``calibkit.commands``: `calibkit.cli` calls it.
+`calibkit.cli` finds `add_commands` by the entry point in the group ``calibkit.commands``.
 """
 
 from functools import partial
@@ -27,16 +27,21 @@ _RESUMES = "; the same command resumes from here"
 
 
 def add_commands(commands) -> None:
-    """Add the commands of the book to those of a parser."""
+    """Add the commands of the book to a parser.
+
+    Parameters
+    ----------
+    commands : the subparsers of `calibkit`, as `calibkit.cli.add_command` takes them
+    """
 
     command = partial(add_command, commands)
     add = command("bench", run_bench, add_changes, resumes=_RESUMES)
-    add("method", help="FILE.py:NAME, optionally with NAME(gamma=3), +sam, +swa")
+    add("method", help="FILE.py:NAME of your own; options as NAME(gamma=3); +sam, +swa")
     add("--edition", default="demo", help=EDITIONS)
     add("--out", default="bench", help="folder to write to (default: bench)")
-    add("--setting", **SEVERAL, dest="settings", help="a setting of the edition; repeatable")
+    add("--setting", **SEVERAL, dest="settings", help="only this setting; repeatable")
     add("--device", default="", help="torch device (default: cuda if available)")
-    add("--chosen", default="", help="how the coefficients were chosen, in words, for the page")
+    add("--chosen", default="", help="a sentence for the page: how coefficients were chosen")
     add("--quiet", **FLAG, help="print no line per epoch")
 
     add = command("train", train, add_selection, add_names, resumes=_RESUMES)
@@ -49,36 +54,44 @@ def add_commands(commands) -> None:
         choices=("default", "reduce-overhead"),
         metavar="MODE",
         dest="mode",
-        help="torch.compile the network: default, or reduce-overhead for CUDA graphs; worth it "
-        "for long runs on a GPU, since compiling takes a while",
+        help="compile the network by torch.compile: default, or reduce-overhead for CUDA graphs; "
+        "saves time only in long runs on a GPU",
     )
-    add("--quiet", **FLAG, help="one line per run, none per epoch")
+    add("--quiet", **FLAG, help="print one line per run, none per epoch")
     add("--again", **FLAG, help="retrain runs whose record keeps no predictions")
-    add("--replicates", **FLAG, help="keep metrics on resamples, which pages compute otherwise")
+    add("--replicates", **FLAG, help="compute metrics on resamples now, so that pages need not")
 
     add = command("runs", list_runs, add_selection)
-    add("--missing", **FLAG, help="print only the names of runs that are still to train")
+    add("--missing", **FLAG, help="print only the names of runs that are not trained")
 
     add = command("claims", print_claims)
     add("--edition", default="released", help=EDITIONS)
-    add("--paper", help=", ".join(plan.PAPERS))
-    add("--seeds", **NUMBER, help="the most seeds of each method (default: all)")
+    add("--paper", help=f"only the claims of this paper: {', '.join(plan.PAPERS)}")
+    add("--seeds", **NUMBER, help="use at most so many seeds of each method (default: all)")
     add("--json", **FLAG, help="print JSON: a row for each claim and setting")
 
     add = command("results", print_results)
     add("--edition", default="released", help=EDITIONS)
-    add("--setting", **SEVERAL, dest="settings", help="only this one; repeatable (default: all)")
+    add(
+        "--setting", **SEVERAL, dest="settings", help="only this setting; repeatable (default: all)"
+    )
     add("--metric", default="auroc", help=f"{', '.join(terms.METRICS)} (default: auroc)")
-    add("--against", default="erm", metavar="METHOD", help="the other method (default: erm)")
-    add("--method", **SEVERAL, help="only these; repeatable")
+    add(
+        "--against",
+        default="erm",
+        metavar="METHOD",
+        help="method to subtract (default: erm, plain training)",
+    )
+    add("--method", **SEVERAL, help="only this method; repeatable (default: all)")
     add(
         "--recalibration",
         default="none",
         choices=list(map(str, Recalibration)),
-        help="of both methods: temperature scaling fitted by NLL or by ECE on validation data, the "
-        "temperature that is best on the test set, or histogram binning (default: none)",
+        help="recalibrate both methods: by temperature scaling fitted on validation data by NLL "
+        "(ts_nll) or by ECE (ts_ece), by the temperature that is best on the test set (ts_test), "
+        "or by histogram binning (binned); default: none",
     )
-    add("--seeds", **NUMBER, help="the most seeds of each method (default: all)")
+    add("--seeds", **NUMBER, help="use at most so many seeds of each method (default: all)")
     add("--csv", **FLAG, help="print CSV")
 
     command("collect", collect)("--edition", default="released", help=EDITIONS)
@@ -87,10 +100,12 @@ def add_commands(commands) -> None:
 
     add = command("plan", print_plan)
     add("--edition", default="paper", help=EDITIONS)
-    add("--paper", default="", help=", ".join(plan.PAPERS))
-    add("--csv", **FLAG, help="print only the cells, as CSV")
+    add("--paper", default="", help=f"only this paper: {', '.join(plan.PAPERS)}")
+    add("--csv", **FLAG, help="print only the printed numbers and their runs, as CSV")
 
-    sets = commands.add_parser("data", help="data sets: which are here, and how to get the others")
+    sets = commands.add_parser(
+        "data", help="list data sets, download them, or carry them to another machine"
+    )
     actions = sets.add_subparsers(required=True, metavar="action")
     add_command(actions, "list", list_data)
     add_command(actions, "get", get_data)("name")

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the runs that they select."""
+"""Options that several commands share, and the selection of runs by these options."""
 
 import argparse
 import ast
@@ -13,12 +13,12 @@ EDITIONS = f"{', '.join(plan.EDITIONS)} (default: %(default)s)"
 
 
 def add_changes(parser: argparse.ArgumentParser) -> None:
-    """Options that change an edition."""
+    """Add the options that change an edition: data, network, seeds, epochs, protocol."""
     add = parser.add_argument
     add("--dataset", default="", help="name of the data set (default: the edition's)")
     add("--network", default="", help="name of the network (default: the edition's)")
-    add("--seeds", **NUMBER, help="number of seeds, counted from 0 (default: the edition's)")
-    add("--epochs", **NUMBER, help="scale the protocol to this number of epochs")
+    add("--seeds", **NUMBER, help="number of seeds (default: the edition's)")
+    add("--epochs", **NUMBER, help="number of epochs; other epochs of the protocol are scaled")
     add(
         "--set",
         **SEVERAL,
@@ -30,7 +30,7 @@ def add_changes(parser: argparse.ArgumentParser) -> None:
 
 
 def _setting(text: str) -> tuple[str, object]:
-    """``batch_size=512`` as a name and a Python value; anything else is a word."""
+    """Parse ``batch_size=512`` into a name and a Python value; a value may also be a word."""
     name, _, value = text.partition("=")
     if not value:
         raise argparse.ArgumentTypeError(f"got {text!r}, expected NAME=VALUE")
@@ -41,35 +41,45 @@ def _setting(text: str) -> tuple[str, object]:
 
 
 def add_names(parser: argparse.ArgumentParser) -> None:
-    """Names of runs, which may be left out."""
+    """Add the optional names of runs as arguments."""
     parser.add_argument("names", nargs="*", help="names of runs, as `calibkit runs` prints them")
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
-    """Options that select runs."""
+    """Add the options that select runs."""
     add_changes(parser)
     add = parser.add_argument_group("which runs").add_argument
     pages = ", ".join(dict.fromkeys((*plan.PAPERS, *plan.NOTEBOOKS)))
     add("--edition", default="demo", help=EDITIONS)
-    add("--paper", default="book", help=f"{pages}, book (the default: every notebook), all")
-    add("--exhibit", default="", help="only the runs of one table or figure, such as bsce-tab1")
+    add("--paper", default="book", help=f"{pages}, book (every notebook, the default), or all")
+    add("--exhibit", default="", help="only the runs of a paper's table or figure: bsce-tab1")
     add(
         "--method",
         action="append",
-        help=f"train these instead; repeatable: {', '.join(plan.METHODS)}",
+        help="select the runs of this method instead of those of a page; repeatable: "
+        + ", ".join(plan.METHODS),
     )
     add("--setting", default="", help="one setting of the edition, such as cifar10-plain")
     add("--train-size", **NUMBER, help="with --method: number of training samples")
-    add("--variant", default="code", help="with --method: code (default) or paper")
+    add(
+        "--variant",
+        default="code",
+        help="with --method: where the two differ, train as the authors' code does (code, the "
+        "default) or as their text says (paper)",
+    )
 
 
 def selection_of(options) -> plan.Selection:
-    """The part of an edition that the options of a command name."""
+    """Make the `plan.Selection` that the options of a command describe."""
     return plan.Selection(*(getattr(options, f.name, None) for f in fields(plan.Selection)))
 
 
 def selected(options) -> list[plan.Run]:
-    """The runs that the options of a command select: of methods, of an exhibit, or of a page."""
+    """List the runs that the options of a command select.
+
+    These are the runs of the methods in --method, of the exhibit in --exhibit, or of the page in
+    --paper.
+    """
     selection = selection_of(options)
     if options.method:
         return selection.runs(options.method)

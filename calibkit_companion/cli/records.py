@@ -1,4 +1,4 @@
-"""Commands about what records say: claims, results, tables, the plan."""
+"""Commands that read records: claims, results, collect, plan."""
 
 import csv
 import json
@@ -18,7 +18,7 @@ CLONE = (
 
 
 def _say_what_is_old() -> None:
-    """A line about tables that have no checksums, on standard error."""
+    """Print a line on standard error if some tables have no checksums."""
     old = sum(not its.opened.sealed for its in tables.settings().values())
     if old:
         words = f"the tables of {old} settings are of version 0.1.0 and have no checksums"
@@ -26,10 +26,10 @@ def _say_what_is_old() -> None:
 
 
 def print_claims(options) -> None:
-    """The papers' claims in every setting that has records.
+    """Judge the papers' claims in every setting that has records.
 
-    Print the verdict on each claim of the five papers in each setting, computed from the records,
-    and the verdict on the paper's own table from its printed ±. Trains nothing.
+    For each claim of the five papers, print the verdict in each setting, computed from the records,
+    and the verdict that the paper's table gives, from its printed ±. Trains nothing.
 
     Example: calibkit claims --edition released --paper overconf
     """
@@ -68,18 +68,20 @@ def print_claims(options) -> None:
 def print_results(options) -> None:
     """Compare the methods of a setting by any metric.
 
-    Print each method minus another one, paired by seed, with 95 % intervals, in natural units.
+    Print the difference of each method from another method, paired by seed, with its 95 % interval.
+    Shares are numbers from 0 to 1, not per cent.
 
     Example: calibkit results --setting cifar10-plain --metric auroc --against erm
     """
     from calibkit_companion import results
+    from calibkit_companion.pages import devices
 
     names = options.settings or dict.fromkeys(s.name for s in plan.settings(options.edition))
     columns = ("setting", "method", "estimate", "low", "high", "seeds", "outcome")
-    lines = []
+    lines, rows = [], []
     with tables.one_release():
         for name in names:
-            plan.setting(options.edition, name)  # there is such a one
+            plan.setting(options.edition, name)  # refuse an unknown name
             selection = plan.Selection(options.edition, name, seeds=options.seeds)
             runs = results.Results(selection, train=False)
             methods = options.method or [m for m in runs.methods if m != options.against]
@@ -87,9 +89,13 @@ def print_results(options) -> None:
                 methods, options.against, options.metric, recalibration=options.recalibration
             )
             lines += [[getattr(row, column) for column in columns] for row in found.values()]
+            rows += found.values()
+        mixed = devices.said_of(rows)
     _say_what_is_old()
-    if not lines:  # where runs have it, any metric will do
+    if not lines:  # only a number that no run has is checked against the list of metrics
         terms.choose("metric", options.metric, terms.METRICS, "calibkit results --help")
+    if mixed:
+        print(f"calibkit: {mixed}", file=sys.stderr)
     if options.csv:
         return csv.writer(sys.stdout, lineterminator="\n").writerows([columns, *lines])
     text = [[f"{v:.4f}" if isinstance(v, float) else str(v) for v in line] for line in lines]
@@ -99,9 +105,10 @@ def print_results(options) -> None:
 def collect(options) -> None:
     """Turn run folders into the tables of an edition.
 
-    Add the records of each setting to its tables in data_cache/released/SETTING. Settings without a
-    new run or number are not touched, but tables of version 0.1.0 get checksums. A lost manifest is
-    written anew. The folders stay; calibkit delete removes all of them but the predictions.
+    Add the records of each setting to the tables in data_cache/released/SETTING. The tables of a
+    setting without new runs or numbers stay as they are, but tables of version 0.1.0 get checksums,
+    and a lost manifest is written again. The folders of the runs stay; calibkit delete removes
+    them, except for their predictions.
     """
     from calibkit_companion import results
 
@@ -109,10 +116,10 @@ def collect(options) -> None:
 
 
 def print_plan(options) -> None:
-    """List the published cells with the run that fills each, or why none can; and the total cost.
+    """List the papers' printed numbers, the run that reproduces each of them, and the total cost.
 
-    For every number in the papers' tables, print the first of the runs (one per seed) whose mean
-    fills it, named as `calibkit runs` prints it, or why there is none. Trains nothing.
+    A printed number is reproduced by the mean over runs, one for each seed. Print the name of the
+    first of these runs, as `calibkit runs` does, or why no run can reproduce it. Trains nothing.
 
     Examples: calibkit plan --paper bsce · calibkit plan --csv > plan.csv
     """

@@ -1,4 +1,4 @@
-"""Commands about runs: train, list and delete them, and try one's own method."""
+"""Commands about runs: train, runs, delete, and bench for a method of your own."""
 
 import json
 import time
@@ -16,15 +16,15 @@ from calibkit_companion.records.record import DamagedRecord
 
 
 def log_of(quiet: bool) -> Callable:
-    """A function that prints a line of training, or nothing with --quiet."""
+    """Make the function that prints a line during training; with --quiet it prints nothing."""
     return lambda line: None if quiet else print(f"  {line}", flush=True)
 
 
 def train(options) -> None:
     """Train runs; finished ones are skipped.
 
-    Train runs one after another. Finished runs are skipped; processes with the same selection share
-    the work.
+    Train the selected runs one after another, and skip finished runs. Several processes with the
+    same selection share the work.
 
     Examples: calibkit train --paper fmfp · calibkit train --edition cifar10 --method
     'focal(gamma=5)' --method fmfp --seeds 1 --epochs 10
@@ -32,7 +32,7 @@ def train(options) -> None:
     asked = selected(options)
     if options.names:
         by_name = {run.name: run for run in asked}
-        if not by_name.keys() >= set(options.names):  # perhaps from another edition
+        if not by_name.keys() >= set(options.names):  # names may be of another edition
             editions = (plan.runs("all", edition) for edition in plan.EDITIONS)
             by_name |= {run.name: run for runs in editions for run in runs}
         listing = f"calibkit runs --paper all --edition {options.edition}"
@@ -66,7 +66,7 @@ def train(options) -> None:
 
 
 def _state(run: plan.Run) -> tuple[str, str]:
-    """Status of a run, and its numbers."""
+    """Return the state of a run, such as "done", and its last numbers as text."""
     try:
         if record := folders.load(run):
             record.check()
@@ -82,15 +82,15 @@ def _state(run: plan.Run) -> tuple[str, str]:
 
 
 def _row(state: str, run: str, numbers: str, progress: str = "") -> str:
-    """A line of the table that `train` and `runs` print, about the run of a name."""
+    """Format the line about a run that the commands `train` and `runs` print."""
     return f"{state:8} {run:56} {numbers}  {progress}".rstrip()
 
 
 def _progress(runs: list[plan.Run], start: float) -> str:
-    """How many of the requested runs are done, and about how long the others take.
+    """Say how many of the requested runs are done, and about how long the others will take.
 
-    Several processes may work on the same runs, so the speed comes from the records that were
-    written since `start`, the time at which this process began.
+    Several processes may work on the same runs. So the speed is taken from all records that were
+    written since `start`, the time at which this process began (seconds since 1970).
     """
     files = [folders.runs_root() / run.name / "run.json" for run in runs]
     new = sum(file.exists() and file.stat().st_mtime >= start for file in files)
@@ -100,17 +100,17 @@ def _progress(runs: list[plan.Run], start: float) -> str:
 
 
 def list_runs(options) -> None:
-    """List runs: done, running, missing, diverged or damaged; hours spent and left.
+    """List runs with their state, the hours spent, and the hours left.
 
-    Print a line for each run, then the number of runs, the hours spent and an estimate of the hours
-    left, at the speed of the runs so far.
+    Print a line for each run: done, running, missing, diverged or damaged. Then print the number of
+    runs in each state, the hours of training so far, and an estimate of the hours that are left.
 
     Examples: calibkit runs --paper fmfp · calibkit runs --edition cifar10 --missing
     """
     from calibkit_companion.experiments import cost
 
     runs, states = selected(options), Counter()
-    spent = expected = left = 0.0  # hours; those spent, and what had been expected of them
+    spent = expected = left = 0.0  # hours; `expected` estimates `spent`
     for run in runs:
         state, numbers = _state(run)
         states[state] += 1
@@ -136,10 +136,11 @@ def list_runs(options) -> None:
 
 
 def delete(options) -> None:
-    """Delete run folders: a selection is listed, then asked for.
+    """Delete the folders of runs, after a question.
 
-    Delete the folders of runs, by name or by selection. Released tables stay, and so do the
-    predictions of released runs; a folder with anything that the tables do not hold is kept.
+    Select runs by name or by options. The folders are listed, and deleted if you answer y. Released
+    tables stay, and so do the predictions of released runs. If a folder of a released run holds
+    numbers that the tables lack, nothing is deleted.
 
     Examples: calibkit delete --edition demo --method mixup · calibkit delete
     mnist1d-cnn-erm-s0-1a2b3c4d
@@ -153,7 +154,7 @@ def delete(options) -> None:
         chosen = set(options.names) & present.keys()
     else:
         if not (options.method or options.exhibit or options.setting) and options.paper == "book":
-            raise ValueError("delete: say which runs: names, --paper, --method, --setting …")
+            raise ValueError("delete: no runs selected; give names, --paper, --method or --setting")
         known = {name for name, its in present.items() if its}
         chosen = {run.name for run in selected(options)} & known
     for name in sorted(chosen):
@@ -162,7 +163,11 @@ def delete(options) -> None:
         return print("nothing to delete")
     if not options.yes:
         where = folders.runs_root()
-        answer = input(f"delete these {len(chosen)} folders in {where}? [y/N] ")
+        try:
+            answer = input(f"delete these {len(chosen)} folders in {where}? [y/N] ")
+        except EOFError:  # standard input is empty, as in a job
+            print()
+            raise ValueError("delete: nobody answers; add --yes to delete them") from None
         if answer.strip().lower() not in ("y", "yes"):
             return print("nothing deleted")
     deletion.remove(chosen)
@@ -172,14 +177,16 @@ def delete(options) -> None:
 def run_bench(options) -> None:
     """Compare your own method, recalibration, score or metric with the usual one.
 
-    Train your method, and plain training if it is missing, with one protocol, on those data of the
-    edition that are here. Compare the two. Write an HTML page, and its numbers as JSON.
+    Train your method and, if it has no records, plain training, with the same protocol, on the data
+    sets of the edition that are on this machine. Compare the two. Write an HTML page, and its
+    numbers as JSON.
 
-    A method is a function (logits, targets) -> one loss per sample, or a factory; a recalibration
-    is a class with fit and predict_proba, and needs no training. Examples: calibkit bench
+    A method is a function (logits, targets) that returns one loss per sample, or a factory of an
+    objective. A recalibration is a class with fit and predict_proba. A recalibration, a score or a
+    metric needs no training. Examples: calibkit bench
     'my_loss.py:my_loss(gamma=3)+swa' · calibkit bench my_map.py:MyMap --edition released
     """
-    from calibkit_companion import bench  # late: it draws
+    from calibkit_companion import bench  # loaded late: it loads matplotlib
 
     if options.edition == "released" and not any(
         path.exists() for path in (folders.runs_root(), tables.released_root())

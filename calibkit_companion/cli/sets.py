@@ -9,7 +9,7 @@ from calibkit_companion.cli.options import print_table
 def list_data(options) -> None:
     """List every data set.
 
-    Print the source, licence and size of each data set, and where a copy lies.
+    Print the source, licence and size of each data set, and the folder of a copy on this machine.
 
     Example: calibkit data list
     """
@@ -19,7 +19,7 @@ def list_data(options) -> None:
 def get_data(options) -> None:
     """Download or generate a data set.
 
-    Use a copy that exists; otherwise download it. Then decode it and check that it loads.
+    A data set that is on this machine is not downloaded again. Decode it and check that it loads.
 
     Example: calibkit data get cifar10
     """
@@ -27,10 +27,10 @@ def get_data(options) -> None:
 
 
 def pack_data(options) -> None:
-    """Write a data set of images as a few files, for a machine without a network.
+    """Write a data set of images as a few files, for a machine without internet access.
 
-    The files are mosaics, compressed without loss, and NAME.json with the labels and checksums.
-    Copy them into one folder there, and unpack them.
+    The files are mosaics of images, compressed without loss, and NAME.json with labels and
+    checksums. Copy them into one folder of the other machine, and run calibkit data unpack there.
 
     Example: calibkit data pack cifar10 --out packed
     """
@@ -38,13 +38,15 @@ def pack_data(options) -> None:
 
     files = pack(options.name, Path(options.out))
     size = sum(file.stat().st_size for file in files)
-    print(f"wrote {len(files)} files, {size / 1e6:.0f} MB; there: calibkit data unpack {files[-1]}")
+    print(f"wrote {len(files)} files, {size / 1e6:.0f} MB")
+    print(f"on the other machine: calibkit data unpack {files[-1]}")
 
 
 def unpack_data(options) -> None:
-    """Make the decoded copy of a packed data set; training then needs nothing else.
+    """Decode a packed data set, so that training can use it.
 
-    Every file and every decoded array is checked against its checksum.
+    Every file and every decoded array is compared with its checksum. The packed files are not
+    needed afterwards.
 
     Example: calibkit data unpack packed/cifar10.json
     """

@@ -1,4 +1,4 @@
-"""Data sets: found or fetched, checked, read, split, and kept decoded.
+"""Data sets: find or download them, check and decode them, and split them.
 
 >>> from calibkit_companion import data
 >>> len(data.load("gaussians", train_size=300).train)

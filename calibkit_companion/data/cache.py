@@ -1,8 +1,9 @@
 """Decoded copies of data sets: ``decoded/KEY/*.npy`` with an ``info.json`` of checksums.
 
-Decoding 60,000 images takes ten seconds, mapping them half a second. A copy is used as long as the
-originals are the ones it was made from and its arrays have the recorded checksums; otherwise it is
-made again. It is written into a draft folder and renamed, so half a copy never counts.
+Decoding 60,000 images takes ten seconds, and opening a decoded copy half a second. A copy is valid
+if its arrays have the recorded checksums and if the original files have not changed. Otherwise it
+is made again. A copy is written into a draft folder, which is then renamed, so an incomplete copy
+never counts.
 """
 
 import hashlib
@@ -20,16 +21,18 @@ from filelock import FileLock
 from calibkit import files
 from calibkit_companion.data.readers import Parts
 
-LAYOUT = 2  # raise it when a reader's output changes: every copy is then made again
+LAYOUT = 2  # raise this number when a reader's output changes: all copies are then made again
 ARRAYS = ("train", "train_labels", "test", "test_labels")
 PACKED = "packed"  # the origin of a copy that `pack.unpack` made
 
 
 def cache_root() -> Path:
-    """`$CALIBKIT_CACHE`, else ``data_cache`` in the checkout, else in the working directory.
+    """Return the folder ``data_cache``, which holds data sets, records and tables.
 
-    The checkout is the one that calibkit is imported from or, if it was installed from a wheel, the
-    one that the working directory lies in, as that of a notebook does.
+    The environment variable CALIBKIT_CACHE names another folder. Otherwise ``data_cache`` lies in
+    the clone of the repository from which calibkit is imported. If calibkit is installed from a
+    wheel, it lies in the clone that contains the working directory, or else in the working
+    directory itself.
     """
     if os.environ.get("CALIBKIT_CACHE"):
         return Path(os.environ["CALIBKIT_CACHE"])
@@ -51,14 +54,19 @@ def _checkout() -> Path | None:
 
 @contextmanager
 def locked(path: Path, wait: bool = True) -> Iterator[None]:
-    """Hold a lock file against other processes.
+    """A context in which this process holds a lock file.
+
+    Parameters
+    ----------
+    path : path of the lock file
+    wait : wait while another process holds the lock
 
     Raises
     ------
     filelock.Timeout
-        Another process holds it, and this one is not to `wait`.
+        Another process holds the lock, and `wait` is False.
     OSError
-        It cannot be locked; the line names it.
+        The file cannot be locked; the message names the file.
     """
     lock = FileLock(path, timeout=-1 if wait else 0)
     with files.named(path):
@@ -71,12 +79,12 @@ def locked(path: Path, wait: bool = True) -> Iterator[None]:
 
 
 def number_from(variable: str, default: float) -> float:
-    """The number in an environment variable.
+    """Read a number from an environment variable.
 
     Parameters
     ----------
     variable : name of the variable
-    default : taken if the variable is not set or empty
+    default : the number if the variable is not set or empty
 
     Raises
     ------
@@ -91,23 +99,22 @@ def number_from(variable: str, default: float) -> float:
 
 
 def decoded(key: str, root: Path, origin: str, make: Callable[[Path], Parts]) -> Parts:
-    """Read a data set from its decoded copy ``decoded/KEY``; make the copy if it is not good.
+    """Read a data set from its decoded copy; make the copy if it is missing or not valid.
 
-    A copy is good if it is whole and made from the same `origin`.
-
-    The arrays are private maps of files: only the pages in use are read.
+    A copy is valid if its arrays have the recorded checksums and if it has the same `origin`.
+    Large arrays are mapped from files, so that only the parts in use are read from disk.
 
     Parameters
     ----------
-    key : name of the folder
+    key : name of the folder of the copy below ``decoded``
     root : the data folder
-    origin : what the copy is made from; another origin makes a new copy
-    make : decodes the data set; gets a folder for large arrays
+    origin : text that identifies the original files; it changes when they change
+    make : function that decodes the data set; it takes a folder in which to write large arrays
 
     Raises
     ------
     PermissionError
-        No folder can be written.
+        No folder for the copy can be written.
     OSError
         The new copy cannot be read back.
     """
@@ -119,12 +126,12 @@ def decoded(key: str, root: Path, origin: str, make: Callable[[Path], Parts]) ->
         raise PermissionError(f"{folders[0]}: cannot be written; set CALIBKIT_CACHE to a folder")
     home = folder / key
     with locked(folder / f".{key}.lock"):
-        if parts := _open(home, origin):  # another process made it while this one waited
+        if parts := _open(home, origin):  # another process made the copy while this one waited
             return parts
         if home.exists():
-            print(f"{home}: damaged or out of date, made again", flush=True)
+            print(f"{home}: damaged or out of date; decoding the data again", flush=True)
         draft = folder / f".{key}.draft"
-        shutil.rmtree(draft, ignore_errors=True)  # left by a killed process, since we hold the lock
+        shutil.rmtree(draft, ignore_errors=True)  # a killed process left it: this one has the lock
         draft.mkdir()
         try:
             _write(draft, origin, make(draft))
@@ -140,13 +147,19 @@ def decoded(key: str, root: Path, origin: str, make: Callable[[Path], Parts]) ->
 
 
 def find(key: str, root: Path, origin: str = PACKED) -> Parts | None:
-    """The decoded copy made from an origin, if there is a whole one."""
+    """Open the decoded copy with an origin, by default one that `pack.unpack` made.
+
+    None if there is no valid copy.
+    """
     found = (_open(folder / key, origin) for folder in _folders(root))
     return next(filter(None, found), None)
 
 
 def packed(key: str, root: Path) -> Path | None:
-    """The folder of a copy that `pack.unpack` made. Its arrays are not checked."""
+    """Return the folder of a copy that `pack.unpack` made, without checking the arrays.
+
+    None if there is no such copy.
+    """
     for folder in _folders(root):
         with suppress(OSError, ValueError, KeyError, TypeError):
             if json.loads((folder / key / "info.json").read_text())["origin"] == PACKED:
@@ -155,14 +168,14 @@ def packed(key: str, root: Path) -> Path | None:
 
 
 def _folders(root: Path) -> list[Path]:
-    """The folders of decoded copies; the second serves data folders that cannot be written."""
+    """List the folders of decoded copies; the second is for data folders that are read-only."""
     return [root / "decoded", cache_root() / "datasets" / "decoded"]
 
 
 def _write(draft: Path, origin: str, parts: Parts) -> None:
-    """Write arrays and checksums into a draft folder, and wait until they are on disk."""
+    """Write arrays and checksums into a draft folder, and flush them to disk."""
     for name in ARRAYS:
-        if not (draft / f"{name}.npy").exists():  # images are already decoded there
+        if not (draft / f"{name}.npy").exists():  # the reader may have written images there
             np.save(draft / f"{name}.npy", getattr(parts, name), allow_pickle=False)
     facts = {f: getattr(parts, f) for f in ("classes", "note", "mean", "std")}
     sums = {name: digest(draft / f"{name}.npy") for name in ARRAYS}
@@ -175,7 +188,7 @@ def _write(draft: Path, origin: str, parts: Parts) -> None:
 
 
 def _open(home: Path, origin: str) -> Parts | None:
-    """The copy in a folder; None if it is damaged or of another origin."""
+    """Open the copy in a folder; None if it is damaged or has another origin."""
     try:
         info = json.loads((home / "info.json").read_text())
         known = info["layout"], info["origin"], info["sha256"]["facts"]
@@ -204,23 +217,25 @@ def _writable(folder: Path) -> bool:
 
 
 def _facts_sum(facts: dict) -> str:
-    """SHA-256 of the facts of a data set."""
+    """Compute the SHA-256 of the facts of a data set: classes, note, mean, std."""
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 def digest(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal digits.
+    """Compute the SHA-256 of a file, in hexadecimal digits.
 
     Parameters
     ----------
-    path : of the file
+    path : path of the file
     """
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def listing_digest(folders: Iterable[Path]) -> str:
-    """SHA-256 over the name, size and modification time of everything below some folders.
+    """Compute a SHA-256 of the names, sizes and modification times of all files below folders.
+
+    It changes when a file changes, without reading the files.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""Where each data set comes from: the rows of ``catalogue.toml``, as `SOURCES`.
+"""The catalogue of data sets: the rows of ``catalogue.toml`` as `SOURCES`.
 
-A row says who made the data set and on what terms, where below the data folder a copy may lie,
-which function of `readers` reads it, and how it is downloaded.
+A row says who made the data set and under which licence, where a copy may lie below the data
+folder, which function of `readers` reads the copy, and how the data set is downloaded.
 """
 
 import hashlib
@@ -26,25 +26,25 @@ class Source:
     origin: str
     licence: str
     size: str  # of the download
-    # Takes the folder of the originals and a folder for large arrays.
+    # The reader: takes the folder of the original files and a folder for large arrays.
     read: Callable[[Path, Path], Parts]
-    # Files that show that a copy exists, in order of preference; the reader gets their folder.
-    # Empty for generated data.
+    # Paths below the data folder; if a file exists, there is a copy in its folder. The first match
+    # counts. Empty for generated data.
     places: tuple[str, ...] = ()
-    # How it is downloaded: by a class of torchvision, by scikit-learn, or as files; a file with an
-    # MD5 is an archive. `folder` is below the data folder.
+    # How to download the data set: by this class of torchvision, by scikit-learn, or from URLs into
+    # `folder` below the data folder. With an `md5` the file is an archive with this checksum.
     torchvision: str = ""
     scikit: bool = False
     urls: tuple[str, ...] = ()
     md5: str = ""
     folder: str = ""
-    hint: str = ""  # how else to get it
-    counts: tuple[int, int] | None = None  # training and test samples of a whole copy
+    hint: str = ""  # advice for data that cannot be downloaded
+    counts: tuple[int, int] | None = None  # training and test samples of a complete copy
     augment: str = "none"
     validation: float = 0.1  # share of the training part held out by default
     keep: bool = True  # whether a decoded copy is kept
-    # For images in class folders, which are read during training if they do not fit in memory: the
-    # side of the central square, or 0 for images of one size.
+    # For images in class folders: the side in pixels of the central square that is read, or 0 if
+    # all images have one size. Such images are decoded during training if memory is too small.
     streamed: int | None = None
 
     @property
@@ -53,7 +53,7 @@ class Source:
         return bool(self.torchvision or self.scikit or self.urls)
 
     def find(self, root: Path) -> Path | None:
-        """The folder of a copy.
+        """Find the folder of a copy on this machine.
 
         Parameters
         ----------
@@ -68,18 +68,21 @@ class Source:
 
 
 def data_root() -> Path:
-    """`$CALIBKIT_DATA`, else ``datasets`` in `cache.cache_root`."""
+    """Return the data folder: `$CALIBKIT_DATA`, or else ``datasets`` in `cache.cache_root`."""
     folder = os.environ.get("CALIBKIT_DATA")
     return Path(folder) if folder else cache.cache_root() / "datasets"
 
 
 def in_memory() -> float:
-    """Bytes above which a folder of images stays undecoded: `$CALIBKIT_IN_MEMORY` GiB, else 16."""
+    """Return the size, in bytes, up to which a folder of images is decoded into memory.
+
+    It is `$CALIBKIT_IN_MEMORY` GiB, or else 16 GiB.
+    """
     return cache.number_from("CALIBKIT_IN_MEMORY", 16) * 2**30
 
 
 def source(name: str) -> Source:
-    """The row of a data set; ``imagefolder:PATH`` and ``FILE.npz`` make a new row.
+    """Look up the row of a data set, or make a row for a user's data.
 
     Parameters
     ----------
@@ -88,7 +91,7 @@ def source(name: str) -> Source:
     Raises
     ------
     ValueError
-        Another name; the line lists the valid ones.
+        Another name; the message lists valid names.
     """
     kind, _, path = name.partition(":")
     if kind == "imagefolder" and path:
@@ -102,20 +105,20 @@ def source(name: str) -> Source:
 
 
 def read(name: str, root: Path | str | None = None, download: bool = False) -> Parts:
-    """The official parts of a data set, from the decoded copy if there is a good one.
+    """Read the official training and test part of a data set; keep a decoded copy.
 
     Parameters
     ----------
-    name : as `source` takes it
-    root : the data folder; default `data_root()`
-    download : download the originals if there is no copy
+    name : name of a data set, as in `source`
+    root : the data folder; by default `data_root()`
+    download : download the data set if it is not on this machine
 
     Raises
     ------
     FileNotFoundError
-        There is no copy; the line says how to get one.
+        The data set is not on this machine; the message says how to get it.
     ValueError
-        The copy is incomplete or damaged; the line names the file.
+        The data set is incomplete or damaged; the message names the file.
     """
     root = Path(root) if root else data_root()
     row = source(name)
@@ -147,18 +150,18 @@ def read(name: str, root: Path | str | None = None, download: bool = False) -> P
 
 
 def locate(name: str, root: Path, download: bool = False) -> Path:
-    """The folder of the originals of a data set.
+    """Find the folder with the original files of a data set.
 
     Parameters
     ----------
-    name : as `source` takes it
+    name : name of a data set, as in `source`
     root : the data folder
-    download : download the originals if there is no copy
+    download : download the data set if it is not on this machine
 
     Raises
     ------
     FileNotFoundError
-        There is no copy; the line says how to get one.
+        The data set is not on this machine; the message says how to get it.
     OSError
         The download failed.
     """
@@ -169,7 +172,7 @@ def locate(name: str, root: Path, download: bool = False) -> Path:
     if download and row.fetched and row.find(root) is None:
         try:
             _fetch(row, root)
-        except (OSError, RuntimeError) as error:  # failed connections raise an OSError
+        except (OSError, RuntimeError) as error:  # a failed connection raises OSError
             why = " ".join(str(error).split())
             raise OSError(f"{name}: download failed ({why}); {advice}") from None
     base = row.find(root)
@@ -179,7 +182,7 @@ def locate(name: str, root: Path, download: bool = False) -> Path:
 
 
 def _finish(name: str, row: Source, base: Path | None, parts: Parts) -> Parts:
-    """Check the counts and labels of what was read, and add the moments for normalisation."""
+    """Check the counts and labels of a data set, and add mean and deviation of the channels."""
     for inputs, labels in ((parts.train, parts.train_labels), (parts.test, parts.test_labels)):
         if len(inputs) != len(labels):
             raise ValueError(f"{base}: {len(inputs)} inputs but {len(labels)} labels of {name}")
@@ -219,7 +222,7 @@ def _fetch(row: Source, root: Path) -> None:
 
 
 def _newsgroups(root: Path) -> None:
-    """Download 20 Newsgroups by scikit-learn and leave the posts as files, not as a pickle."""
+    """Download 20 Newsgroups by scikit-learn, and save the posts as text files, not as a pickle."""
     from sklearn.datasets import fetch_20newsgroups
 
     root.mkdir(parents=True, exist_ok=True)

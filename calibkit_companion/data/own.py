@@ -1,25 +1,25 @@
-"""Users' own files, named by their content. Standard library only.
+"""Names for users' files that contain a hash of the content. Standard library only.
 
-``mine.npz@1a2b3c4d5e6f`` is the file ``mine.npz`` with that content, wherever it lies; an edited
-file has another name. Only the process that was given the path knows it: a record says which file
-was used, not where it was.
+``mine.npz@1a2b3c4d5e6f`` is the file ``mine.npz`` with the content of that hash. So the name does
+not depend on the folder, and an edited file has another name. A record keeps this name and not the
+path. Only the process to which the user gave the path knows the path.
 """
 
 import hashlib
 from functools import lru_cache
 from pathlib import Path
 
-DIGITS = 12  # of the SHA-256 of the content
+DIGITS = 12  # digits of the SHA-256 in a name
 
 _PLACES: dict[str, Path] = {}
 
 
 def named(path: Path | str) -> str:
-    """Name a file by its content; from then on `place` finds it.
+    """Name a file by its content, and remember its path for `place`.
 
     Parameters
     ----------
-    path : of the file
+    path : path of the file
 
     Returns
     -------
@@ -39,16 +39,16 @@ def named(path: Path | str) -> str:
 
 
 def place(name: str) -> Path:
-    """The path of a file that `named` has named.
+    """Return the path of a file from its name.
 
     Parameters
     ----------
-    name : what `named` returned
+    name : a name that `named` returned in this process
 
     Raises
     ------
     FileNotFoundError
-        The path was never given, or the file has changed.
+        This process has not named such a file, or the file has changed.
     """
     file, _, _ = name.partition("@")
     path = _PLACES.get(name)
@@ -61,6 +61,6 @@ def place(name: str) -> Path:
 
 @lru_cache(maxsize=256)
 def _digest(path: Path, _modified: int, _size: int) -> str:
-    """SHA-256 of a file, in hexadecimal digits; computed anew when the file changes."""
+    """Compute the SHA-256 of a file; time and size make the cache forget an older content."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

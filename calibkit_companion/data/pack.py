@@ -1,4 +1,4 @@
-"""Bring a data set of images to a machine without a network, as a few files.
+"""Pack a data set of images into a few files, for a machine without internet access.
 
 A packed data set is a folder. Each ``NAME-PART-000.webp`` is a mosaic of images, compressed without
 loss. ``NAME.json`` holds labels, classes and the SHA-256 of each decoded array.
@@ -17,7 +17,7 @@ from calibkit_companion.data import cache, catalogue
 from calibkit_companion.data.readers import Parts, open_image
 
 FORMAT = 1
-MOSAIC_PIXELS = 1600  # along an edge: some 4 MB of photographs
+MOSAIC_PIXELS = 1600  # edge of a mosaic; a file of photographs then has some 4 MB
 
 
 def pack(name: str, out: Path) -> list[Path]:
@@ -36,7 +36,7 @@ def pack(name: str, out: Path) -> list[Path]:
     Raises
     ------
     ValueError
-        If it holds no small images in memory.
+        The data set holds no images, or images that are large or do not fit in memory.
     """
     parts = catalogue.read(name)
     out.mkdir(parents=True, exist_ok=True)
@@ -65,7 +65,7 @@ def pack(name: str, out: Path) -> list[Path]:
 
 
 def unpack(index: Path, root: Path | None = None) -> Path:
-    """Make the decoded copy of a packed data set, which training then uses.
+    """Decode a packed data set into the copy that training uses.
 
     Parameters
     ----------
@@ -80,11 +80,14 @@ def unpack(index: Path, root: Path | None = None) -> Path:
     Raises
     ------
     ValueError
-        If a mosaic is missing or is not the one that was packed.
+        A mosaic is missing, or differs from the one that was packed.
     """
     facts = json.loads(index.read_text(encoding="utf-8"))
     if not isinstance(facts, dict) or facts.get("format") != FORMAT:
-        raise ValueError(f"{index}: not the index of a packed data set of format {FORMAT}")
+        raise ValueError(
+            f"{index}: not the index of a packed data set of format {FORMAT}; give the NAME.json "
+            "that calibkit data pack wrote"
+        )
     for file, known in facts["files"].items():
         if not (index.parent / file).exists():
             raise ValueError(f"{index.parent / file}: missing; copy it again")
@@ -98,7 +101,9 @@ def unpack(index: Path, root: Path | None = None) -> Path:
             files = [index.parent / f for f in sorted(facts["files"]) if f.startswith(start)]
             arrays[part] = _tiles(files, tuple(shape))
             if _digest(arrays[part]) != facts["sha256"][part]:
-                raise ValueError(f"{index}: the images of part {part} are not those packed")
+                raise ValueError(
+                    f"{index}: the {part} images differ from those packed; copy it again"
+                )
             arrays[f"{part}_labels"] = np.frombuffer(
                 zlib.decompress(base64.b64decode(facts["labels"][part])), np.int64
             )
@@ -111,7 +116,7 @@ def unpack(index: Path, root: Path | None = None) -> Path:
 
 
 def _mosaics(images: np.ndarray) -> Iterator[np.ndarray]:
-    """Squares of images (n, c, h, w) side by side, the last one filled up with 0."""
+    """Yield square mosaics of images (n, c, h, w); the last mosaic is filled up with zeros."""
     _, channels, height, width = images.shape
     down, across = MOSAIC_PIXELS // height, MOSAIC_PIXELS // width
     if not down * across:
@@ -125,7 +130,7 @@ def _mosaics(images: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _tiles(files: list[Path], shape: tuple[int, ...]) -> np.ndarray:
-    """The images (n, c, h, w) of `_mosaics`."""
+    """Cut the images (n, c, h, w) out of mosaics."""
     _, channels, height, width = shape
     images = np.empty(shape, np.uint8)
     start = 0

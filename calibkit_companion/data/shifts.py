@@ -1,8 +1,9 @@
-"""Test sets that differ from the training set: corrupted images, distorted signals.
+"""Shifted test sets, which differ from the training set: corrupted images, distorted signals.
 
-`corrupt` makes CIFAR-style corruptions of any images. It follows the idea of CIFAR-10-C (one kind
-of damage at five strengths) and many of its names, with other code and other pixels, so its numbers
-must not be compared with published CIFAR-10-C numbers. `cifar10c` reads the published set.
+`corrupt` damages any images in the style of CIFAR-10-C: kinds of damage at five strengths, many of
+them under the same names. The code differs from that of CIFAR-10-C and the pixels do, too. So do
+not compare numbers on these images with published numbers on CIFAR-10-C. `cifar10c` reads the
+published images.
 """
 
 import io
@@ -20,34 +21,37 @@ from torch.nn import functional as F
 from calibkit_companion.data import cache, catalogue, readers, splits
 
 SEVERITIES = (1, 2, 3, 4, 5)
-# Arguments of the package mnist1d that grow with severity, and their usual values.
+# Arguments of the package mnist1d that grow with the severity, and their values in the test set.
 MNIST1D_SCALES = {"iid_noise_scale": 0.02, "corr_noise_scale": 0.25, "shear_scale": 0.75}
-_BLOCK = 1000  # images at a time; random numbers are drawn block by block, so it decides results
+_BLOCK = 1000  # images damaged at a time; a change would change the random numbers of each image
 
 
 def _v2():
-    """torchvision's transforms, imported late: signals need none of them."""
+    """Import the transforms of torchvision when they are needed; signals need none."""
     from calibkit_companion.data.torchvision import torchvision
 
     return torchvision.transforms.v2.functional
 
 
 def corrupt(inputs: Tensor, name: str, severity: int, seed: int = 0) -> Tensor:
-    """Damage images in a CIFAR-style way; see `CORRUPTIONS` for the names.
+    """Damage images in the style of CIFAR-10-C.
 
     Parameters
     ----------
-    inputs : (n, c, h, w) uint8 Tensor
-        One or three channels; "saturate" needs three. Strengths suit images of about 32 pixels.
+    inputs : uint8 Tensor, shape (n, c, h, w)
+        Images of one or three channels; "saturate" needs three. The strengths suit images of about
+        32 by 32 pixels.
     name : str
+        Kind of damage, a name in `CORRUPTIONS`.
     severity : int
-        1 (mild) to 5.
+        1 (mild) to 5 (strong).
     seed : int
-        Seed of everything random: equal seeds give equal images.
+        Seed of all random choices: equal seeds give equal images.
 
     Returns
     -------
-    (n, c, h, w) uint8 Tensor, on the device of `inputs` (the work is done on the CPU)
+    uint8 Tensor, shape (n, c, h, w)
+        On the device of `inputs`; computed on the CPU.
 
     Examples
     --------
@@ -75,7 +79,7 @@ def corrupt(inputs: Tensor, name: str, severity: int, seed: int = 0) -> Tensor:
 
 
 def _check_severity(severity: int) -> None:
-    """Refuse a severity that is not 1 to 5."""
+    """Raise an error unless a severity is an integer from 1 to 5."""
     if severity not in SEVERITIES:
         raise ValueError(f"severity: got {severity!r}, expected 1 to 5")
 
@@ -103,7 +107,7 @@ def _gaussian_blur(x: Tensor, sigma: float, generator: torch.Generator) -> Tenso
 
 
 def _defocus_blur(x: Tensor, radius: float, generator: torch.Generator) -> Tensor:
-    """Mean over a disc; border pixels count by the share that lies inside."""
+    """Average each pixel over a disc; pixels at the edge count by the share that is covered."""
     reach = int(np.ceil(radius))
     fine = torch.arange(-reach * 8 - 3.5, reach * 8 + 4) / 8  # 8 × 8 points in each pixel
     disc = (fine[:, None] ** 2 + fine**2 <= radius**2).float()
@@ -112,19 +116,19 @@ def _defocus_blur(x: Tensor, radius: float, generator: torch.Generator) -> Tenso
 
 
 def _motion_blur(x: Tensor, length: float, generator: torch.Generator) -> Tensor:
-    """Mean along a line; each image draws a direction."""
+    """Average each pixel along a line, in a random direction for each image."""
     reach = int(np.ceil(length / 2))
     angle = torch.rand(len(x), 1, 1, generator=generator) * torch.pi
     along = torch.linspace(-length / 2, length / 2, 8 * reach + 1)[:, None]
     pixel = torch.arange(-reach, reach + 1)
-    # Points of the line are shared out to their neighbouring pixels linearly.
+    # Each point of the line counts for its neighbouring pixels, the more the nearer they are.
     column = (1 - (along * angle.cos() - pixel).abs()).clamp(min=0)  # (n, points, pixels)
     row = (1 - (along * angle.sin() - pixel).abs()).clamp(min=0)
     return _filter(x, row.transpose(1, 2) @ column)
 
 
 def _filter(x: Tensor, kernels: Tensor) -> Tensor:
-    """Convolve each image (n, c, h, w) with its kernel (n, s, s), mirrored at the border."""
+    """Convolve each image (n, c, h, w) with one kernel (n, s, s); borders are mirrored."""
     n, c, h, w = x.shape
     padded = F.pad(x, [kernels.shape[-1] // 2] * 4, mode="reflect").flatten(0, 1)[None]
     kernels = kernels / kernels.sum((1, 2), keepdim=True)
@@ -140,12 +144,12 @@ def _zoom_blur(x: Tensor, largest: float, generator: torch.Generator) -> Tensor:
 
 
 def _certain(name: str) -> Callable:
-    """A transform of torchvision that draws nothing."""
+    """Wrap a transform of torchvision that makes no random choices."""
     return lambda x, strength, generator: getattr(_v2(), name)(x, strength)
 
 
 def _elastic_transform(x: Tensor, pixels: float, generator: torch.Generator) -> Tensor:
-    """Move every point by about `pixels`, and near points alike."""
+    """Move every point by about `pixels`, and neighbouring points by similar amounts."""
     n, _, h, w = x.shape
     noise = torch.randn(n, 2, h, w, generator=generator)
     smooth = _v2().gaussian_blur(noise, [2 * (min(h, w) // 4) + 1] * 2, [min(h, w) / 8] * 2)
@@ -157,7 +161,7 @@ def _elastic_transform(x: Tensor, pixels: float, generator: torch.Generator) -> 
 
 
 def _pixelate(x: Tensor, share: float, generator: torch.Generator) -> Tensor:
-    """Move each pixel part of the way to the mean of its block of 2 × 2."""
+    """Mix each pixel with the mean of its block of 2 × 2 pixels; `share` is that of the mean."""
     means = F.avg_pool2d(x, 2, ceil_mode=True, count_include_pad=False)
     blocks = means.repeat_interleave(2, 2).repeat_interleave(2, 3)[:, :, : x.shape[2], : x.shape[3]]
     return torch.lerp(x, blocks, share)
@@ -177,7 +181,7 @@ def _jpeg_compression(x: Tensor, quality: int, generator: torch.Generator) -> Te
     return torch.from_numpy(out).permute(0, 3, 1, 2).float() / 255
 
 
-# By name: the function, and its strength at severities 1 to 5.
+# By name: the function, and its strengths at severities 1 to 5.
 CORRUPTIONS: dict[str, tuple[Callable, tuple[float, ...]]] = {
     "gaussian_noise": (_gaussian_noise, (0.04, 0.06, 0.08, 0.09, 0.10)),  # standard deviation
     "shot_noise": (_shot_noise, (500, 250, 100, 75, 50)),  # photons of a white pixel
@@ -196,7 +200,7 @@ CORRUPTIONS: dict[str, tuple[Callable, tuple[float, ...]]] = {
 
 
 def mnist1d_shifted(severity: int) -> splits.Split:
-    """The test set of ``mnist1d`` with more noise and a steeper slope.
+    """Generate the test set of ``mnist1d`` with more noise and a steeper slope.
 
     Three scales of the generator (independent noise, correlated noise, shear) are multiplied by
     ``1 + severity / 5``: doubled at severity 5. Everything else is drawn as in the test set, so
@@ -226,16 +230,16 @@ def mnist1d_shifted(severity: int) -> splits.Split:
 
 
 def cifar10c(corruption: str, severity: int, n: int | None = None) -> splits.Split:
-    """One corruption of the real CIFAR-10-C at one severity.
+    """Read one corruption of the published CIFAR-10-C at one severity.
 
     Parameters
     ----------
     corruption : str
-        One of `readers.CIFAR10C_CORRUPTIONS`, or of the four that its averages leave out.
+        One of `readers.CIFAR10C_CORRUPTIONS`, or one of the four extra corruptions of CIFAR-10-C.
     severity : int
         1 to 5.
     n : int, optional
-        Only the first n.
+        Only the first n images; by default all 10,000.
 
     Returns
     -------
@@ -257,27 +261,28 @@ COLLECTED = {"cifar10": ("cifar10_1", "cifar10_2"), "imagenet": ("imagenet_v2",)
 
 
 def shifted_sets(dataset: str, n: int) -> Iterator[tuple[tuple[str, int], splits.Split]]:
-    """The first n samples of each shifted test set of a data set, by kind and severity.
+    """Yield each shifted test set of a data set, by kind and severity.
 
-    Published ones if their data are at hand: ``cifar10c:fog`` for a corruption of CIFAR-10-C, and
-    sets that were collected a second time, such as ``cifar10_1``, with severity 0. If published
-    corruptions are not at hand, `made` ones stand in, under their own names.
+    Published test sets are used if they are on this machine: corruptions of CIFAR-10-C, such as
+    ``cifar10c:fog``, and newly collected test sets, such as ``cifar10_1``, with severity 0. Without
+    published corruptions, the corruptions that `made` computes take their place.
 
     Parameters
     ----------
     dataset : str
-        The training data, by a name that `splits.load` knows.
+        Name of the training data, as in `splits.load`.
     n : int
+        Number of samples of each test set, the first ones.
 
     Yields
     ------
     (kind, severity), splits.Split
-        One by one, as all of them may be large.
+        One test set at a time, because all of them together may not fit in memory.
 
     Raises
     ------
     ValueError
-        For a published set that is damaged.
+        A published test set is damaged.
     """
     root = catalogue.data_root()
     corrupted = CORRUPTED.get(dataset)
@@ -294,26 +299,27 @@ def shifted_sets(dataset: str, n: int) -> Iterator[tuple[tuple[str, int], splits
             yield (name, 0), splits.Split(test.inputs[:n], test.labels[:n])
 
 
-@lru_cache(maxsize=1)  # the runs of a process share their test set
+@lru_cache(maxsize=1)  # all runs of a process have the same test set
 def made(dataset: str, n: int) -> dict[tuple[str, int], splits.Split]:
-    """The first n test samples of a data set under every kind of shift made here, by severity.
+    """Compute shifted test sets from the test set of a data set.
 
     Parameters
     ----------
     dataset : str
-        A name that `splits.load` knows.
+        Name of the data set, as in `splits.load`.
     n : int
+        Number of test samples, the first ones.
 
     Returns
     -------
     dict of (kind, severity) to splits.Split
-        Signals are shifted by `mnist1d_shifted` ("distortion"), images by `corrupt` (every name
-        in `CORRUPTIONS`; "saturate" only in colour). Empty for text, for toy data and for images
-        that do not fit in memory.
+        Signals are shifted by `mnist1d_shifted` ("distortion"), and images by `corrupt` (all kinds
+        in `CORRUPTIONS`; "saturate" only for colour images). Empty for texts, for toy data and for
+        images that do not fit in memory.
     """
     test = splits.load(dataset).test
     if dataset == "mnist1d":
-        # In random order, so that processes that start together make different ones first.
+        # In random order, so that processes that start together begin with different files.
         order = random.Random().sample(SEVERITIES, len(SEVERITIES))
         shifted = {("distortion", s): mnist1d_shifted(s) for s in order}
         return {key: splits.Split(x.inputs[:n], x.labels[:n]) for key, x in sorted(shifted.items())}

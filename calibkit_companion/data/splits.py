@@ -1,4 +1,4 @@
-"""Data sets in memory: inputs, labels, fixed splits, and what is done to a batch on its device.
+"""Load data sets and split them; normalise and augment batches on their device.
 
 >>> toy = load("gaussians", train_size=300)
 >>> len(toy.train), len(toy.validation), len(toy.test)
@@ -18,7 +18,7 @@ from calibkit_companion.data import cache, catalogue, readers
 
 
 class LeakWarning(UserWarning):
-    """Test samples are used for something other than testing."""
+    """The test samples also serve for validation."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,9 +42,9 @@ class Split:
 
     @staticmethod
     def of(inputs: np.ndarray, labels: np.ndarray) -> "Split":
-        """Tensors of arrays: images and numbers share memory, token ids become int64.
+        """Make a split from arrays: tensors share their memory, but token ids become int64.
 
-        Images that are read during training (`stream.Stream`) stay as they are.
+        Images that are decoded during training (`stream.Stream`) stay as they are.
         """
         if not isinstance(inputs, np.ndarray):
             return Split(inputs, torch.from_numpy(labels.astype(np.int64)))
@@ -55,22 +55,24 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Three splits and how to treat them.
+    """A data set in three splits, with the constants for normalisation.
 
     Attributes
     ----------
     name : str
+        Name of the data set.
     train, validation, test : Split
-        Disjoint. Empty training and validation splits for sets made for testing only.
+        Disjoint samples. Training and validation are empty for a data set that is only for tests.
     classes : tuple of str
+        Names of the classes.
     mean, std : tuple of float
-        Per channel of the training part, in units of the inputs, or of inputs scaled to 0..1 if
-        those are images; see `normalise`. Empty for token ids.
+        Mean and standard deviation of each channel of the training part; images count as numbers
+        from 0 to 1 (see `normalise`). Empty for token ids.
     augment : str
-        "crop_flip", "resized_crop" (for images of any size, read during training) or "none",
-        whichever suits the data.
+        Augmentation that suits the data: "crop_flip"; "resized_crop" for images of any size that
+        are decoded during training; or "none".
     note : str
-        What a reader of results should know, such as lossy copies; may be empty.
+        A remark for readers of results, such as that images are lossy copies; may be empty.
     """
 
     name: str
@@ -95,10 +97,11 @@ def load(
 ) -> Dataset:
     """Load a data set and split its training part.
 
-    The training part is put in the order ``RandomState(split_seed).permutation(n)``; its first
-    `validation` samples are held out, the next `train_size` are trained on. That is how the public
-    code of fmfp splits CIFAR-10, so on the official archive equal seeds give equal splits. A
-    smaller `train_size` is a subset of a larger one. The test split is the official test part.
+    The official training part is put in the order ``RandomState(split_seed).permutation(n)``. The
+    first `validation` samples are held out, and the next `train_size` samples are trained on. The
+    public code of fmfp splits CIFAR-10 in the same way, so equal seeds give the same splits of the
+    official archive. A smaller training set is part of a larger one. The test split is the official
+    test part.
 
     Parameters
     ----------
@@ -108,21 +111,22 @@ def load(
     root : path, optional
         Folder of the data sets; default `$CALIBKIT_DATA`, else ``data_cache/datasets``.
     validation : int or "test", optional
-        Samples to hold out; default a tenth (5,000 for CIFAR), 1,000 for mnist1d. "test" validates
-        on the test split and trains on the whole training part, as some authors' code does.
+        Number of samples to hold out; by default a tenth (5,000 for CIFAR), or 1,000 for mnist1d.
+        "test" validates on the test split and trains on the whole training part, as some authors'
+        code does.
     train_size : int, optional
-        Default: all that are left.
+        Number of training samples; by default all that are not held out.
     split_seed : int, optional
-        Default 42.
+        Seed of the order of samples; by default 42.
     download : bool
-        Fetch the originals when there is no copy on disk.
+        Download the data set if it is not on this machine.
 
     Raises
     ------
     ValueError
-        An unknown name, sizes that do not fit, or a damaged file, which is named.
+        The name is unknown, a size does not fit the data, or a file is damaged.
     FileNotFoundError
-        No copy on disk; says how to get one.
+        The data set is not on this machine; the message says how to get it.
 
     Warns
     -----
@@ -187,7 +191,7 @@ def _is_count(number: object) -> bool:
 
 
 def listing(root: Path | str | None = None) -> list[dict]:
-    """All data sets: name, description, source, licence, size, and the path of a copy if present.
+    """List all data sets: name, description, source, licence, size, and the folder of a copy.
 
     Examples
     --------
@@ -233,7 +237,7 @@ def get(name: str, root: Path | str | None = None) -> Dataset:
 
 
 def gaussian_posterior(x: arrays.ArrayLike) -> arrays.ArrayLike:
-    """True probabilities of the five groups of the data set ``gaussians``.
+    """Compute the true probabilities of the five classes of the data set ``gaussians``.
 
     .. math:: \\eta_i(x) = N(x; \\mu_i, I) / \\sum_j N(x; \\mu_j, I)
 
@@ -263,12 +267,12 @@ def gaussian_posterior(x: arrays.ArrayLike) -> arrays.ArrayLike:
 def normalise(
     inputs: Tensor, mean: tuple[float, ...] | Tensor, std: tuple[float, ...] | Tensor
 ) -> Tensor:
-    """Scale images to 0..1, then every channel to mean 0 and standard deviation 1.
+    """Normalise inputs: subtract `mean` from each channel and divide by `std`.
 
     Parameters
     ----------
     inputs : (n, c, ...) Tensor, any device
-        uint8 counts as 0..255. Token ids (int64) are returned as they are.
+        Images (uint8) are first scaled to 0..1. Token ids (int64) are returned unchanged.
     mean, std : tuple of c floats, or Tensor of them on the device of the inputs
 
     Returns
@@ -294,15 +298,15 @@ def normalise(
 def augment_crop_flip(x: Tensor, generator: torch.Generator, padding: int = 4) -> Tensor:
     """Shift each image by up to `padding` pixels each way and mirror half of them.
 
-    The same as a random crop of the zero-padded image and a random horizontal flip, for the whole
-    batch at once and on its device. New pixels are 0: the mean colour in normalised images,
-    black in raw ones (where the authors' code pads).
+    This equals a random crop of the zero-padded image and a random horizontal flip, but is done for
+    a whole batch at once on its device. New pixels are 0, which is the mean colour of normalised
+    images. (The authors' code pads before it normalises, with black pixels.)
 
     Parameters
     ----------
     x : (n, c, h, w) Tensor, any type and device
     generator : torch.Generator
-        On x's device, or on the CPU for the same draws on every device.
+        On the device of `x`; a generator on the CPU gives the same augmentation on every device.
     padding : int
 
     Returns
@@ -325,7 +329,7 @@ def augment_crop_flip(x: Tensor, generator: torch.Generator, padding: int = 4) -
     column = torch.arange(w, device=x.device)
     rows = top + torch.arange(h, device=x.device)
     columns = left + torch.where(mirrored == 1, w - 1 - column, column)
-    # A single gather on rows of pixels copies all images, whatever their shifts.
+    # One gather copies all images, although each has a different shift.
     pixels = (rows[:, :, None] * (w + 2 * padding) + columns[:, None, :]).view(n, 1, h * w)
     padded = torch.nn.functional.pad(x, (padding,) * 4).flatten(2)
     moved = padded.gather(2, pixels.expand(n, c, h * w)).view(n, c, h, w)

@@ -1,8 +1,8 @@
-"""Images that do not fit in memory: files in class folders, decoded on demand.
+"""Decode images that do not fit in memory during training, from files in class folders.
 
-A `Stream` takes the place of a tensor of all inputs. Worker processes decode the batches of an
-epoch in advance; what a worker draws for an image depends only on seed, epoch and image, so the
-number of workers changes nothing.
+A `Stream` takes the place of a tensor of all inputs. Worker processes decode the next batches in
+advance. The random crop of an image depends only on the seed, the epoch and the image, so results
+do not depend on the number of workers.
 """
 
 import multiprocessing
@@ -24,11 +24,14 @@ _transforms = torchvision.transforms.v2
 
 
 def workers() -> int:
-    """Number of processes that decode: `$CALIBKIT_WORKERS`, else the cores but one, at most 16."""
+    """Return the number of worker processes.
+
+    It is `$CALIBKIT_WORKERS`, or else the number of cores minus one, at most 16.
+    """
     return int(cache.number_from("CALIBKIT_WORKERS", min(16, max(1, (os.cpu_count() or 1) - 1))))
 
 
-# Some images of a stream, and the seed of the crop of each image, or ().
+# Some images of a stream, with the seed of the crop of each image, or () for no random crop.
 Part = tuple["Stream", list[tuple[int, ...]]]
 
 
@@ -38,9 +41,9 @@ class Stream:
 
     Attributes
     ----------
-    files : paths, (n,) array of str
-    size : height and width in pixels
-    crop : whether files have any size and only the central square counts
+    files : str array (n,), paths of the image files
+    size : height and width of a decoded image, in pixels
+    crop : whether images are cropped to the central square; otherwise all have the same size
     """
 
     files: np.ndarray
@@ -51,29 +54,29 @@ class Stream:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the tensor that the stream stands for, (n, 3, height, width)."""
+        """Shape of the tensor of all images, (n, 3, height, width)."""
         return (len(self.files), 3, *self.size)
 
     def __len__(self) -> int:
         return len(self.files)
 
     def __getitem__(self, index) -> "Stream | Tensor":
-        """Some of the files for an array or a slice, decoded images for a tensor of positions."""
+        """Return a shorter stream for an array or a slice, decoded images for a tensor."""
         if isinstance(index, Tensor):
             return self.read(index)
         return replace(self, files=self.files[index])
 
     def to(self, device) -> "Stream":
-        """The stream itself: batches go to the device one by one."""
-        return self  # batches go there one by one
+        """Return the stream itself, in place of `Tensor.to`."""
+        return self  # each batch is moved when it is decoded
 
     def read(self, index: Tensor, seed: Sequence[int] = ()) -> Tensor:
-        """Decode images now.
+        """Decode some images in this process.
 
         Parameters
         ----------
-        index : positions, (m,)
-        seed : seed of random resized crops, half of them mirrored; empty for the image as it is
+        index : integer tensor (m,), positions of the images
+        seed : seed of random resized crops and flips; empty for images without augmentation
 
         Returns
         -------
@@ -83,18 +86,23 @@ class Stream:
         return _decode(*self._part(index, seed)).to(index.device)
 
     def batches(self, parts: Sequence[Tensor], seed: Sequence[int] = ()) -> Iterator[Tensor]:
-        """Decode parts one after the other, in advance, by `workers`.
+        """Yield decoded batches, which worker processes decode in advance.
 
         Parameters
         ----------
-        parts : positions, (B,) each
-        seed : as `read` takes it
+        parts : integer tensors (B,), the positions of each batch
+        seed : seed of random resized crops and flips; empty for images without augmentation
+
+        Yields
+        ------
+        Tensor
+            uint8, (B, 3, height, width).
         """
         if not parts:
             return
         loader = DataLoader(
             _Parts(),
-            batch_size=None,  # one worker decodes a whole part
+            batch_size=None,  # each item is a whole batch, which one worker decodes
             sampler=(self._part(part, seed) for part in parts),
             num_workers=workers(),
             pin_memory=parts[0].device.type == "cuda",
@@ -106,12 +114,12 @@ class Stream:
             yield batch.to(parts[0].device, non_blocking=True)
 
     def _part(self, index: Tensor, seed: Sequence[int]) -> Part:
-        """The files of some positions, and the seed of each crop."""
+        """Return the images at some positions with the seed of the crop of each."""
         order = index.tolist()
         return self[order], [(*seed, i) if len(seed) else () for i in order]
 
     def _image(self, path: Path, seed: Sequence[int]) -> np.ndarray:
-        """Decode one image; refuse another size than that of the stream."""
+        """Decode one image; raise an error if its size is not that of the stream."""
         if not seed:
             image = readers.decode_image(path, self.size[0] if self.crop else 0)
         else:
@@ -133,20 +141,20 @@ def _decode(stream: Stream, seeds: Sequence[Sequence[int]]) -> Tensor:
 
 
 class _Parts:
-    """The data set of a `DataLoader` whose sampler yields parts."""
+    """The data set of a `DataLoader` whose sampler yields a `Part` for each batch."""
 
     def __getitem__(self, part: Part) -> Tensor | Exception:
         try:
             return _decode(*part)
-        except (OSError, ValueError) as error:  # raised by `batches`, in one line
+        except (OSError, ValueError) as error:  # `batches` raises it, without a worker's traceback
             return error
 
 
 @lru_cache
 def _processes() -> multiprocessing.context.BaseContext:
-    """How workers start: as copies of a server that has loaded this module.
+    """Choose how workers start: as forks of a server process that has loaded this module.
 
-    A copy of this process could hold a lock of one of its threads for ever.
+    A fork of this process could wait for ever for a lock that another thread held.
     """
     if "forkserver" not in multiprocessing.get_all_start_methods():  # Windows
         return multiprocessing.get_context("spawn")
@@ -156,7 +164,7 @@ def _processes() -> multiprocessing.context.BaseContext:
 
 
 def _augmented(image, size: tuple[int, int], seed: Sequence[int]):
-    """A random area and shape of an image, resized; half of the images are mirrored."""
+    """Crop a random rectangle of an image, resize it, and mirror it with probability 1/2."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0] >> 1))
         image = _transforms.RandomResizedCrop(size)(image)
@@ -164,15 +172,16 @@ def _augmented(image, size: tuple[int, int], seed: Sequence[int]):
 
 
 def of_files(classes: tuple[str, ...], listed: dict, side: int = 0) -> readers.Parts:
-    """Streams of the images that `readers.in_folders` lists.
+    """Make the parts of a data set as streams of files.
 
-    Mean and deviation are those of ImageNet for central crops, else those of 2,000 training images.
+    Mean and standard deviation of the channels are those of ImageNet if images are cropped, else
+    those of 2,000 training images.
 
     Parameters
     ----------
     classes : names of the classes
-    listed : files and labels by part, as `readers.in_folders` returns them
-    side : side of the central square in pixels; 0 for images of one size
+    listed : files and labels by part, from `readers.in_folders`
+    side : side in pixels of the central square that is cropped; 0 if all images have one size
     """
     size = readers.decode_image(listed["train"][0][0], side).shape[1:]
     parts, moments = {}, readers.IMAGENET_MOMENTS

@@ -1,9 +1,10 @@
-"""`torchvision`, even with a torch that its compiled operators were not built for.
+"""Import `torchvision` even if its compiled operators do not fit the installed torch.
 
-PyPI's torchvision is a CUDA build. Next to a CPU-only torch its compiled library does not load, and
-``import torchvision`` then stops at the first operator it wants to describe (``torchvision::nms``).
-Everything calibkit uses (data sets, network blocks, transforms) is plain Python, so it is enough to
-declare the operators that the import looks up. They still cannot be called.
+PyPI's torchvision is built for CUDA. With a torch for the CPU its compiled library does not load,
+and ``import torchvision`` fails because an operator is missing (``torchvision::nms``). calibkit
+uses only parts of torchvision in plain Python: data sets, network blocks and transforms. So this
+module declares the missing operators, which lets the import succeed. The operators themselves
+cannot be called.
 
 >>> from calibkit_companion.data.torchvision import torchvision
 >>> torchvision.datasets.CIFAR10.base_folder
@@ -20,12 +21,15 @@ _SCHEMA = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
 
 
 def _declare_missing() -> torch.library.Library | None:
-    """Declare the operators if the compiled library cannot; the answer must be kept alive."""
+    """Declare the operators if the compiled library does not load.
+
+    The operators exist as long as the returned object does.
+    """
     spec = find_spec("torchvision")
     folders = spec.submodule_search_locations if spec else ()
     for compiled in (file for folder in folders for file in Path(folder).glob("_C*")):
         try:
-            torch.ops.load_library(compiled)  # a second load, by torchvision itself, does nothing
+            torch.ops.load_library(compiled)  # torchvision loads it again, which does nothing
         except OSError:
             continue
     absent = [name for name in _OPERATORS if not hasattr(torch.ops.torchvision, name)]

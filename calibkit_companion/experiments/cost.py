@@ -1,4 +1,4 @@
-"""What training costs: images, and hours at the speed of each network."""
+"""Estimate the cost of training: images, and hours at the speed of each network."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -7,24 +7,24 @@ from calibkit_companion.experiments import papers
 from calibkit_companion.experiments.method import PASSES
 from calibkit_companion.experiments.run import Run
 
-# Side of an image in pixels; others have 32.
+# Sides of images in pixels, for data sets whose images do not have 32 pixels.
 _SIDES = {"tiny_imagenet": 64, "imagenet": 224}
-# By network: millions of multiplications for an image, and training samples a second.
-# Images have 32 pixels a side, or 224 with an ImageNet stem and for the ViT; `tests/test_papers.py`
-# counts the multiplications again. The speed of ResNet-50 is that of bsce, section 15: 350 epochs
-# of 45,000 images in 128 minutes on one RTX 4090. The other speeds are ours, on one thread of an
-# AMD EPYC with bfloat16.
+# By network: millions of multiplications for one image, and training samples per second. The image
+# has 32 by 32 pixels, or 224 by 224 for networks with an ImageNet stem and for the ViT. The test
+# `tests/test_papers.py` counts the multiplications. The speed of ResNet-50 comes from bsce, section
+# 15: 350 epochs of 45,000 images in 128 minutes on one RTX 4090. We measured the other speeds, on
+# one thread of an AMD EPYC with bfloat16.
 MULTIPLICATIONS, MEASURED = (
     {line["network"]: float(line[column]) for line in papers.ledger("networks.csv") if line[column]}
     for column in ("million_multiplications", "samples_a_second")
 )
-FASTEST = 10_000.0  # samples a second; small networks wait for memory
+FASTEST = 10_000.0  # most samples per second; memory limits small networks
 # Training samples of data that the catalogue does not count.
 UNCOUNTED = {"gaussians": 50_000, "mnist1d": 5_000, "imagenet": 1_281_167}
 
 
 def images(run: Run) -> int:
-    """Training images of a run: epochs times training samples.
+    """Count the training images of a run: epochs times training samples.
 
     Parameters
     ----------
@@ -42,13 +42,18 @@ def images(run: Run) -> int:
 
 
 def passes(run: Run) -> tuple[int, int]:
-    """Forward and backward passes of a sample in one step.
+    """Count the forward and the backward passes of each sample in a training step.
 
-    SAM takes each pass twice; some objectives need further passes.
+    SAM takes each pass twice, and some objectives need further passes.
 
     Parameters
     ----------
     run : the run
+
+    Returns
+    -------
+    tuple of int
+        Forward passes and backward passes.
     """
     twice = 2 if run.recipe.update == "sam" else 1
     forward, backward = PASSES.get(run.recipe.objective, (1, 1))
@@ -56,7 +61,9 @@ def passes(run: Run) -> tuple[int, int]:
 
 
 def samples(run: Run) -> float:
-    """Samples of a run, weighted by their passes; a backward pass counts as two forward passes.
+    """Estimate the work of a run, in samples of plain training.
+
+    A backward pass counts as two forward passes.
 
     Parameters
     ----------
@@ -67,19 +74,20 @@ def samples(run: Run) -> float:
 
 
 def rate(network: str, dataset: str) -> tuple[float, bool]:
-    """Training speed of a network.
+    """Estimate the training speed of a network.
 
-    Where it was not measured, it is assumed to fall as the number of multiplications rises.
+    A speed that was not measured is assumed to be inversely proportional to the number of
+    multiplications.
 
     Parameters
     ----------
-    network : its name
-    dataset : its name, which gives the size of the images
+    network : name of the network
+    dataset : name of the data set, which decides the size of the images
 
     Returns
     -------
     tuple of float and bool
-        Samples a second, and whether that was measured for this network and size.
+        Samples per second, and whether this speed was measured.
     """
     name = network.partition(":")[0]
     side = _SIDES.get(dataset, 32)
@@ -94,7 +102,7 @@ def rate(network: str, dataset: str) -> tuple[float, bool]:
 
 
 def hours(run: Run) -> float:
-    """Hours of a run at the speed that `rate` gives.
+    """Estimate the hours of a run from the speed of its network (`rate`).
 
     Parameters
     ----------
@@ -104,11 +112,13 @@ def hours(run: Run) -> float:
 
 
 def totals(table: Sequence[dict]) -> list[str]:
-    """Lines on published cells: how many are filled; runs, images and hours of each network.
+    """Write lines on the printed numbers: how many have runs, and the cost of the runs.
+
+    The cost is given by network, in runs, images and hours.
 
     Parameters
     ----------
-    table : rows with ``run``, ``runs`` and ``reason``, one for each cell
+    table : result of `printed.planned`, a row for each printed number
     """
     reasons = Counter(row["reason"] for row in table if row["reason"])
     runs = list(dict.fromkeys(run for row in table for run in row["runs"]))

@@ -1,4 +1,4 @@
-"""Editions: sizes of the book, and the settings of each. Free of torch."""
+"""Editions, which are sizes of the book, and their settings. Does not import torch."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -13,28 +13,28 @@ from calibkit_companion.experiments.run import Setting
 
 @dataclass(frozen=True)
 class Edition:
-    """A size of the book: the same pages on other data, networks, protocols and seeds."""
+    """A size of the book: the same pages with other data, networks, protocols and seeds."""
 
     dataset: str
     network: str
     seeds: int
-    protocols: dict[str, Protocol]  # by data set; "" for all others
+    protocols: dict[str, Protocol]  # by data set; "" is for all others
     sizes: tuple[int, ...] = ()  # sizes of the training set that a page compares
-    sweep_seeds: int = 1  # seeds of each coefficient besides the usual one
-    seeds_on: Mapping[str, int] = field(default_factory=dict)  # by data set, if not `seeds`
+    sweep_seeds: int = 1  # seeds for coefficients other than the usual one
+    seeds_on: Mapping[str, int] = field(default_factory=dict)  # exceptions from `seeds`
     more: tuple[tuple[str, int], ...] = ()  # methods with another number of seeds
-    # More data sets, each with a network and how often to train each method.
+    # Further data sets, each with its network and the number of seeds of each method.
     others: tuple[tuple[str, str, int], ...] = ()
-    on_the_spot: bool = False  # cheap enough for a notebook to train what it misses
-    # Settings made after each paper; the first is the one that its pages show first.
+    on_the_spot: bool = False  # whether pages train missing runs themselves
+    # Settings that follow a paper, by paper. The pages of the paper show the first one first.
     own: Mapping[str, tuple[Setting, ...]] = field(default_factory=dict)
 
     def protocol(self, dataset: str) -> Protocol:
-        """The protocol of a data set in this edition.
+        """Return the protocol of a data set in this edition.
 
         Parameters
         ----------
-        dataset : its name; a user's own data are used whole
+        dataset : name of the data set; for a user's own data, all training samples are used
         """
         protocol = self.protocols.get(dataset, self.protocols[""])
         if dataset.startswith("imagefolder:") or ".npz" in dataset:  # a user's data
@@ -43,19 +43,21 @@ class Edition:
 
     @property
     def scored(self) -> dict[str, object]:
-        """Changes of the protocol for runs with Trust Score and ConfidNet.
+        """The fields of the protocol that differ in runs with Trust Score and ConfidNet.
 
-        The head of ConfidNet learns for as many epochs as published, or for a tenth of that where a
-        page trains what is missing.
+        The head of ConfidNet learns for as many epochs as published; in editions in which pages
+        train, for a tenth of them.
         """
         return {"feature_scores": protocols.CONFIDNET_EPOCHS // (10 if self.on_the_spot else 1)}
 
     def shared(self, dataset: str | None = None) -> Setting:
-        """The setting with one protocol for every method, to compare methods of different papers.
+        """Make the shared setting, in which every method has the same protocol.
+
+        It serves to compare methods of different papers.
 
         Parameters
         ----------
-        dataset : its name; default the edition's
+        dataset : name of the data set; by default that of the edition
         """
         dataset = dataset or self.dataset
         return Setting(
@@ -69,9 +71,10 @@ class Edition:
         )
 
     def places(self) -> dict[str, list[dict]]:
-        """By the words of `Need.at`: changes to the shared setting.
+        """Return the variants of the shared setting that each word of `Need.at` stands for.
 
-        Data that a page would have to download are not trained on the spot.
+        A variant is a dict of changed fields of `plan.Selection`. In editions in which pages train,
+        variants whose data would have to be downloaded are left out.
         """
         three, spot = ("dataset", "network", "seeds"), self.on_the_spot
         return {
@@ -87,11 +90,13 @@ class Edition:
         }
 
     def settings(self, paper: str) -> tuple[Setting, ...]:
-        """The settings of a paper; without any, the shared setting with a protocol of the paper.
+        """Return the settings that follow a paper.
+
+        If the edition has none, it is the shared setting with changes that `Paper.otherwise` lists.
 
         Parameters
         ----------
-        paper : its name
+        paper : name of the paper
         """
         own, otherwise = self.own.get(paper, ()), PAPERS[paper].otherwise
         if own or not otherwise:
@@ -115,7 +120,7 @@ _SMOKE = Protocol(
     evaluate_every=2,
     replicates=10,
 )
-# A thousand signals are few enough that a network learns them by heart.
+# With a thousand training signals, a network learns its training set by heart.
 _DEMO = Protocol(
     epochs=20,
     batch_size=100,
@@ -128,9 +133,9 @@ _DEMO = Protocol(
     shifted=2000,
     replicates=15,
 )
-# Real images in the demo edition: as many as a CPU can train on, a fifth.
+# Real images in the demo edition: a fifth of the training set, so that a CPU can train on them.
 _DEMO_IMAGES = replace(protocols.FMFP_CIFAR.shortened(20), validation=5000, train_size=10_000)
-# Data that only one paper has, with its protocol.
+# Data sets that only one paper uses, with the protocol of that paper.
 _PARTICULAR = {
     "20newsgroups": replace(protocols.OVERCONF_TEXTS.shortened(12), evaluate_every=3, tracked=2000),
     "gaussians": protocols.BSCE_TOY,
@@ -198,11 +203,11 @@ EDITIONS: dict[str, Edition] = {
 
 
 def settings(edition: str, paper: str = "") -> tuple[Setting, ...]:
-    """The settings of an edition: the papers' own, then the one that all methods share.
+    """List the settings of an edition: those that follow the papers, then the shared setting.
 
     Parameters
     ----------
-    edition : its name
+    edition : name of the edition
     paper : only the settings of this paper
 
     Raises
@@ -222,11 +227,12 @@ def settings(edition: str, paper: str = "") -> tuple[Setting, ...]:
 
 
 def setting(edition: str, name: str) -> Setting:
-    """A setting of an edition.
+    """Find a setting of an edition by name.
 
     Parameters
     ----------
-    edition, name : their names
+    edition : name of the edition
+    name : name of the setting; empty for "shared"
 
     Raises
     ------

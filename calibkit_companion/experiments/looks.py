@@ -1,6 +1,7 @@
-"""How many seeds each setting is to have, and how often its results are looked at: `looks.toml`.
+"""The planned number of seeds of each setting, and each look at its results: ``looks.toml``.
 
-Free of torch and quick to import: the plan reads it for every job.
+A look is a date on which results were computed while seeds were still added. The module does not
+import torch, because the plan reads it for every job.
 """
 
 import tomllib
@@ -12,15 +13,16 @@ from calibkit_companion.experiments.method import parse
 
 @cache
 def settings() -> dict[str, dict]:
-    """The file: for each setting what is planned and the looks taken, each with its date."""
+    """Read ``looks.toml``: for each setting, the planned seeds, and the looks with their dates."""
     text = (files("calibkit_companion") / "experiments/looks.toml").read_text("utf-8")
     return tomllib.loads(text)
 
 
 def planned(setting: str) -> dict:
-    """The planned numbers of seeds as fields of a `Setting`: those of all methods, and of some.
+    """Return the planned numbers of seeds of a setting, as fields of a `Setting`.
 
-    Of a setting that was never looked at it has none.
+    ``seeds`` is for all methods, and ``more`` for exceptions. Empty for a setting that is not in
+    the file.
 
     >>> planned("cifar10-long")
     {'seeds': 3, 'more': (('erm', 7), ('label_smoothing', 7))}
@@ -32,7 +34,7 @@ def planned(setting: str) -> dict:
 
 
 def seeds(setting: str, method: str) -> list[int]:
-    """The seeds of a method at each look of a setting, and last what is planned.
+    """List the number of seeds of a method at each look at a setting; the planned number is last.
 
     >>> seeds("cifar10-long", "erm")
     [1, 1, 1, 3, 7]
@@ -41,7 +43,7 @@ def seeds(setting: str, method: str) -> list[int]:
 
 
 def _seeds(file: dict, name: str) -> list[int]:
-    """The same from the part of the file that is about one setting, by the name that it uses."""
+    """List the numbers of seeds from the part of the file about one setting (see `seeds`)."""
     now, found = 0, []
     for look in (*file["looks"], file["planned"]):
         now = look.get(name, look.get("usual", now))
@@ -50,10 +52,11 @@ def _seeds(file: dict, name: str) -> list[int]:
 
 
 def taken(setting: str) -> int:
-    """How often a setting is looked at while seeds are added, the planned number included.
+    """Count the looks at the results of a setting, including the look at the planned number.
 
-    All looks count for every verdict on the setting. A look at which no method has a second seed
-    can judge nothing and is not counted. The planned number is one more look until it is reached.
+    Every verdict on the setting is corrected for this number of looks. A look at which no method
+    has a second seed is not counted, because nothing can be judged then. As long as the planned
+    number of seeds is not reached, the final look is counted in advance.
 
     >>> taken("cifar10-plain"), taken("cifar10-augmented"), taken("fashion-fmfp")
     (5, 7, 1)

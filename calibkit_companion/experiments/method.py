@@ -1,4 +1,4 @@
-"""A method has three independent axes: objective, update, averaging. Free of torch."""
+"""`Method`: an objective, an update and averaging, which are independent. Does not import torch."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -8,12 +8,12 @@ from calibkit import terms
 from calibkit_companion.experiments import plugins
 from calibkit_companion.experiments.names import Name
 
-AXES = {"sam": "update", "swa": "averaging"}  # the field that each axis sets
+AXES = {"sam": "update", "swa": "averaging"}  # the field that each word after a "+" sets
 
 
 @dataclass(frozen=True)
 class Method:
-    """How a batch is scored, how the weights are updated, and whether they are averaged.
+    """A training method: the loss of a batch, the update of the weights, and their averaging.
 
     Attributes
     ----------
@@ -21,7 +21,8 @@ class Method:
     options : coefficients of the objective, as pairs
     update : "sgd" or "sam"
     averaging : "none" or "swa"
-    revision : raised when the objective computes something else; older records are then other runs
+    revision : version of the objective; it rises when the objective computes something else, so
+        that older records belong to other runs
     """
 
     objective: str = "cross_entropy"
@@ -32,9 +33,7 @@ class Method:
 
     @cached_property
     def name(self) -> str:
-        """The shortest text from which `parse` makes this method.
-
-        Records, tables and pages know a method by it.
+        """The shortest text that `parse` reads as this method; records and tables use this name.
 
         Examples
         --------
@@ -57,7 +56,7 @@ class Method:
 
     @property
     def mixes(self) -> bool:
-        """Whether the objective mixes inputs, which token ids cannot be."""
+        """Whether the objective mixes inputs; token ids cannot be mixed."""
         return self.objective.startswith(("mixup", "mit"))
 
 
@@ -72,15 +71,16 @@ METHODS: dict[str, Method] = {
     for name, known in terms.METHODS.items()
 }
 
-_NAMES = {method: name for name, method in reversed(METHODS.items())}  # of two, the first
+# The name of each method; a method with two names has the first of them.
+_NAMES = {method: name for name, method in reversed(METHODS.items())}
 
-# Forward and backward passes of a sample in a step, by objective; others take one of each. `trials`
-# adds those of a user's method.
+# Forward and backward passes of a sample in a step, by objective. Objectives that are not listed
+# take one of each. `trials` adds the passes of a user's method.
 PASSES = {"cs_kd": (2, 1), "mit_l": (2, 2), "mit_a": (2, 2)}
 
 
 def parse(text: str) -> Method:
-    """Read a method: a name, options in brackets, further axes after `+`.
+    """Read a method from text: a name, options in brackets, and "sam" or "swa" after a `+`.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def parse(text: str) -> Method:
     Raises
     ------
     ValueError
-        An unknown name, option or axis; the line names valid ones.
+        A name, an option or a word after a `+` is unknown; the message lists valid ones.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def parse(text: str) -> Method:
     True
     """
     name = Name.read(text)
-    if plugins.own(name.base):  # its options are checked when it is trained
+    if plugins.own(name.base):  # options of a user's method are checked before training
         method = Method(plugins.named(name.base), name.options)
     else:
         terms.choose("method", name.base, METHODS, "calibkit train --help")
@@ -135,17 +135,17 @@ def is_method(text: str) -> bool:
 
 
 def parsed(methods: Iterable[str | Method]) -> tuple[Method, ...]:
-    """Methods from names: for files and commands, which write names.
+    """Read several methods from text.
 
     Parameters
     ----------
-    methods : texts as `parse` takes them; a `Method` stays as it is
+    methods : texts as in `parse`; a `Method` stays as it is
     """
     return tuple(parse(each) if isinstance(each, str) else each for each in methods)
 
 
 def method_name(method: Method) -> str:
-    """The name of a method, as `calibkit.training.runs` had it; it ends with version 0.3.
+    """Return the name of a method: an alias for old code, which version 0.3 removes.
 
     Parameters
     ----------
@@ -154,4 +154,4 @@ def method_name(method: Method) -> str:
     return method.name
 
 
-method = parse  # as above
+method = parse  # an alias for old code, which version 0.3 removes

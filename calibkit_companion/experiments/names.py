@@ -1,4 +1,4 @@
-"""How methods and networks are written: ``NAME(option=number)+axis``. Read and written only here.
+"""Read and write the names of methods and networks: ``NAME(option=number)+axis``.
 
 Imports the standard library only.
 """
@@ -12,13 +12,13 @@ _PATTERN = re.compile(r"\s*((?:.*\.py:)?\w+(?:[@:]\w+)?)\s*(?:\(([^()]*)\))?((?:
 
 @dataclass(frozen=True)
 class Name:
-    """A written name in its parts; `str` puts them together again.
+    """The parts of a written name; `str` puts them together again.
 
     Attributes
     ----------
-    base : without options: "focal", "vgg16_bn:WEIGHTS", or "FILE.py:NAME" of a user's file
+    base : name without options: "focal", "vgg16_bn:WEIGHTS", or "FILE.py:NAME" for a user's file
     options : pairs of an option and its number, sorted
-    axes : what stands after each "+"
+    axes : the words after each "+", such as "sam"
 
     Examples
     --------
@@ -34,17 +34,17 @@ class Name:
 
     @classmethod
     def read(cls, text: str, kind: str = "method") -> "Name":
-        """Take a text apart.
+        """Split a text into the parts of a name.
 
         Parameters
         ----------
-        text : such as "focal(gamma=5)+sam"
-        kind : what it is the name of, for errors
+        text : a text such as "focal(gamma=5)+sam"
+        kind : "method" or "network", for the error
 
         Raises
         ------
         ValueError
-            The text is no name, or an option is not a finite number.
+            The text is not a valid name, or an option is not a finite number.
         """
         match = _PATTERN.fullmatch(text)
         if not match:
@@ -63,7 +63,7 @@ class Name:
 
 
 def _option(base: str, text: str) -> tuple[str, float]:
-    """An option and its number, from ``gamma=3``."""
+    """Split ``gamma=3`` into the option and its number; `base` is for the error."""
     option, _, value = (part.strip() for part in text.partition("="))
     try:
         number = float(value)

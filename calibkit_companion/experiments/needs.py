@@ -1,13 +1,13 @@
-"""What each page of the book needs: all runs of a paper, or some methods in some places."""
+"""The runs that each page of the book needs: all runs of a paper, or some methods in settings."""
 
 from calibkit import terms
 from calibkit_companion.experiments.papers import PAPERS
 from calibkit_companion.experiments.papers.blocks import FOUR, Need
 
-# Objectives that are trained with every kind of flat minima, which no paper has tried. Where a page
-# trains on the spot, only the first four are.
+# Objectives that are also trained with SAM, SWA and FMFP, which no paper has tried. Editions in
+# which pages train have only the first four.
 MATRIX = ("erm", "mixup", "cs_kd", "label_smoothing", "l1_norm", "focal", "bsce_gra")
-# The main methods of each paper, which are also tried on other data.
+# The main methods of each paper, which are also trained on other data.
 CARRIED = (
     *("erm", "label_smoothing", "entropy_regularization", "l1_norm", "focal", "inverse_focal"),
     *("dual_focal", "bsce_gra", "mixup", "cs_kd", "crl", "sam", "swa", "fmfp"),
@@ -21,7 +21,7 @@ _CROSSED = tuple(
     for its, place in ((MATRIX[:4], "shared"), (MATRIX[4:], "shared, not on the spot"))
 )
 _FMFP, _BSCE = (("shared", "fmfp"), ("shared", "bsce"))
-# What each notebook needs: names of papers, for all their runs, and rows.
+# The needs of each notebook: a name of a paper stands for all runs of the paper.
 NOTEBOOKS: dict[str, tuple[str | Need, ...]] = {
     "intro": ("fmfp",),
     "tour": (Need(("erm",), at=_FMFP),),
@@ -46,7 +46,7 @@ EVERYTHING = ("book", "all")
 
 
 def needs(page: str) -> tuple[str | Need, ...]:
-    """What a notebook, a paper or the book needs: names of papers, for all their runs, and rows.
+    """Return what a page needs: rows (`Need`), and names of papers that stand for all their runs.
 
     Parameters
     ----------
@@ -64,10 +64,10 @@ def needs(page: str) -> tuple[str | Need, ...]:
 
 
 def papers_of(page: str) -> list[str]:
-    """The papers whose runs a page needs as a whole.
+    """List the papers of which a page needs all runs.
 
     Parameters
     ----------
-    page : as `needs` takes it
+    page : a notebook, a paper, "book" or "all"
     """
     return [need for need in needs(page) if isinstance(need, str)]

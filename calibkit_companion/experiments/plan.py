@@ -1,8 +1,8 @@
-"""Which runs exist: the runs that a command, a paper or a page needs, in an edition.
+"""List the runs that a command, a paper or a page needs in an edition.
 
-A run is one training: data set, network, method, protocol, seed. What only one paper has stands in
-its file of `calibkit_companion.experiments.papers`. The workflow engine reads this module for every
-job, so it imports the standard library only.
+A run is one training: a data set, a network, a method, a protocol and a seed. The experiments of
+each paper are in a file of `calibkit_companion.experiments.papers`. The workflow engine imports
+this module for every job, so it needs the standard library only.
 """
 
 from collections.abc import Iterable
@@ -40,17 +40,17 @@ __all__ = [
     "settings",
 ]
 
-GENERATED = ("gaussians", "mnist1d", "digits")  # data that need not be fetched
-TEXTS = ("20newsgroups",)  # token ids, which cannot be mixed
+GENERATED = ("gaussians", "mnist1d", "digits")  # data that need no download
+TEXTS = ("20newsgroups",)  # data whose inputs are token ids, which cannot be mixed
 
 
 def applicable(methods: Iterable[Method], dataset: str) -> list[Method]:
-    """The methods that can be trained on a data set: on texts, those that do not mix inputs.
+    """Select the methods that can be trained on a data set: texts exclude those that mix inputs.
 
     Parameters
     ----------
     methods : the methods
-    dataset : its name
+    dataset : name of the data set
     """
     texts = dataset in TEXTS
     return [method for method in methods if not (texts and method.mixes)]
@@ -58,13 +58,15 @@ def applicable(methods: Iterable[Method], dataset: str) -> list[Method]:
 
 @dataclass(frozen=True)
 class Selection:
-    """A part of an edition; fields that are None, empty or zero are those of the edition.
+    """A setting of an edition, perhaps with changes.
+
+    A field that is None, empty or zero keeps the value of the edition.
 
     Attributes
     ----------
-    edition : its name
-    setting : name of one of `settings`; default the one that all methods share
-    dataset, network : their names
+    edition : name of the edition
+    setting : name of one of `settings`; by default the shared setting
+    dataset, network : name of the data set and of the network
     seeds : number of seeds
     epochs : number of epochs; the protocol is scaled
     train_size : number of training samples
@@ -96,7 +98,7 @@ class Selection:
 
     @classmethod
     def of(cls, selection: "Selection | str", **changes) -> "Selection":
-        """A selection with some fields changed.
+        """Make a selection from another selection, or from an edition, with some changed fields.
 
         Parameters
         ----------
@@ -113,11 +115,11 @@ class Selection:
         return cls(selection, **changes)
 
     def command(self, methods: Iterable[str]) -> str:
-        """The command that trains some methods.
+        """Write the command that trains some methods in this selection.
 
         Parameters
         ----------
-        methods : their names
+        methods : names of the methods
         """
         parts = ["calibkit train", f"--edition {self.edition}"]
         parts += [f"--method '{m}'" for m in methods]
@@ -127,7 +129,7 @@ class Selection:
         return " ".join(parts + [f"--set {name}={value}" for name, value in self.protocol])
 
     def place(self) -> Setting:
-        """The setting that is selected, with its changes.
+        """Return the selected setting, with the changes of the selection.
 
         Raises
         ------
@@ -150,7 +152,7 @@ class Selection:
         return replace(place, **others) if others else place
 
     def runs(self, methods: Iterable[str | Method]) -> list[Run]:
-        """The runs of some methods; a method that is written as a name is read here.
+        """List the runs of some methods in the selected setting.
 
         Parameters
         ----------
@@ -159,28 +161,32 @@ class Selection:
         Raises
         ------
         ValueError
-            An unknown name, or what `place` raises; the line names valid ones.
+            A name is unknown (the message lists valid ones), or a value has the wrong type.
         """
         return self.place().runs(parsed(methods), self.variant or "code", self.seeds or 0)
 
     def published(self, paper: str, exhibit: str = "") -> list[Run]:
-        """The runs of a paper as published, or of one exhibit.
+        """List the runs of a paper as published, or only those of one exhibit.
 
         Parameters
         ----------
-        paper, exhibit : as `papers.blocks` takes them
+        paper : name of the paper
+        exhibit : id of the exhibit; empty for all
         """
         names = ("setting", "dataset", "network", "seeds", "epochs")
         narrowed = {name: value for name in names if (value := getattr(self, name))}
         return papers.runs(paper, exhibit, **narrowed)
 
     def of_exhibit(self, exhibit: str, paper: str = "") -> list[Run]:
-        """The runs of an exhibit: as published, or those of another edition with the same methods.
+        """List the runs of an exhibit.
+
+        In the edition "paper" they are the published experiments. In another edition they are its
+        runs of the same methods.
 
         Parameters
         ----------
-        exhibit : its id
-        paper : its paper; empty for any
+        exhibit : id of the exhibit, such as "bsce-tab1"
+        paper : name of its paper; empty for any
         """
         if self.edition == "paper":
             return self.published(paper, exhibit)
@@ -188,14 +194,14 @@ class Selection:
         return [run for run in self.of_page(exhibit.partition("-")[0]) if run.recipe in methods]
 
     def of_page(self, page: str) -> list[Run]:
-        """The runs of a page without repeats; see `runs` of this module.
+        """List the runs of a page without repeats, in the order of `runs` in this module.
 
         Parameters
         ----------
-        page : as `needs` takes it
+        page : a notebook, a paper, "book" or "all"
         """
         whole, rows = papers_of(page), [need for need in needs(page) if isinstance(need, Need)]
-        if self.edition == "paper":  # as published, and nothing else
+        if self.edition == "paper":  # only the published experiments
             return list(dict.fromkeys(run for paper in whole for run in self.published(paper)))
         planned = []
         if not (self.dataset or self.network):
@@ -213,7 +219,7 @@ class Selection:
         return list(dict.fromkeys(planned))
 
     def _own(self, paper: str) -> list[Run]:
-        """The runs of a paper's methods in its own settings, or in the selected one of them."""
+        """List the runs in the settings that follow a paper, or only in the selected setting."""
         rows, runs = [row for row in PAPERS[paper].rows if "shared" in row.at], []
         usual, swept = (
             [m for row in rows if (row.seeds == "sweep") == sweep for m in row.methods]
@@ -228,14 +234,14 @@ class Selection:
             if place.sweep_seeds:
                 most = min(self.seeds or inf, place.sweep_seeds)
                 its += place.runs(applicable(swept, place.dataset), seeds=most)
-            runs += sorted(its, key=lambda run: run.seed)  # stable: methods keep their order
+            runs += sorted(its, key=lambda run: run.seed)  # methods keep their order
         return runs
 
     def _shared(self, row: Need) -> list[Run]:
-        """The runs of one `Need` in the shared setting and its variants."""
+        """List the runs of one `Need` in the shared setting and in its variants."""
         edition, runs = EDITIONS[self.edition], []
         few = min(edition.seeds, 1 if edition.on_the_spot else 5)
-        most = {"sweep": edition.sweep_seeds, "few": few}.get(row.seeds)  # None: as the setting
+        most = {"sweep": edition.sweep_seeds, "few": few}.get(row.seeds)  # None: all
         plain, places = replace(self, train_size=None, variant=None, protocol=()), edition.places()
         for changes in (c for at in row.at for c in places.get(at, ())):
             dataset = changes.get("dataset")
@@ -248,16 +254,16 @@ class Selection:
 
 
 def runs(page: str, edition: str, setting: str = "", **changes) -> list[Run]:
-    """The runs of a page in an edition, without repeats.
+    """List the runs of a page in an edition, without repeats.
 
-    A paper's own settings come first, seed by seed, so that every method has one run before any
-    method has two.
+    Settings that follow a paper come before the shared setting. In each, runs are sorted by seed,
+    so that every method has one run before any method has two.
 
     Parameters
     ----------
-    page : as `needs` takes it
-    edition : its name
-    setting : only the runs of this setting
+    page : a notebook, a paper, "book" or "all"
+    edition : name of the edition
+    setting : name of a setting, to list only its runs; empty for all settings
     changes : further fields of `Selection`
     """
     return Selection(edition, setting, **changes).of_page(page)

@@ -1,10 +1,9 @@
-"""Users' own methods, networks and recalibrations, from a file.
+"""Read and execute users' own methods, networks and recalibrations from files.
 
-``my_loss.py:my_loss(gamma=3)`` is the function ``my_loss`` of a file with its options. The source
-decides the result, so a run is named after the source: `named` gives
-``my_loss@1a2b3c4d5e6f(gamma=3)``, with the hash of the source. `named` reads the file and does not
-execute it. Only `load` executes it. Only training and the bench call `load`; reading records never
-does.
+``my_loss.py:my_loss(gamma=3)`` is the function ``my_loss`` of a file, with an option. The name of a
+run must change when the file changes, so it contains a hash of the source: `named` returns
+``my_loss@1a2b3c4d5e6f``. `named` reads the file without executing it. Only `load` executes the
+file, and only training and the bench call `load`. Reading records never executes a user's code.
 
 Imports the standard library only, as the plan does.
 """
@@ -26,25 +25,25 @@ from calibkit import terms
 from calibkit_companion.data.own import DIGITS
 from calibkit_companion.experiments.names import Name
 
-LARGEST = 1 << 20  # bytes of a source: its record keeps a copy
+LARGEST = 1 << 20  # most bytes of a source, because every record keeps a copy
 
 _OWN = re.compile(rf".*\.py:\w+|\w+@[0-9a-f]{{{DIGITS}}}")
 _SOURCES: dict[str, "Source"] = {}  # by name, "my_loss@1a2b3c4d5e6f"
 
 
 class PluginError(ValueError):
-    """An error in a user's file: one line that quotes the line at fault."""
+    """An error in a user's file; the message is one line and quotes the faulty line."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """A function in a source that was read and not executed.
+    """A function or class in a user's file, which was read but not executed.
 
     Attributes
     ----------
-    path : of the file
+    path : path of the file
     function : name of the function or class in it
-    text : the source as it was read
+    text : source code of the file
     """
 
     path: Path
@@ -63,22 +62,22 @@ class Source:
 
     @cached_property
     def definition(self) -> ast.FunctionDef | ast.ClassDef | None:
-        """The last definition of the function in the source; None if it is imported."""
+        """The last definition of the function in the source; None if the file imports it."""
         kinds = ast.FunctionDef | ast.ClassDef
         nodes = [n for n in ast.parse(self.text).body if isinstance(n, kinds)]
         return next((n for n in reversed(nodes) if n.name == self.function), None)
 
     @property
     def is_class(self) -> bool:
-        """Whether the name is a class, as recalibrations are."""
+        """Whether the source defines a class, as for a recalibration."""
         return isinstance(self.definition, ast.ClassDef)
 
     def line(self, number: int) -> str:
-        """A line as errors quote it: ``my_loss.py, line 3, "return x"``.
+        """Quote a line for an error: ``my_loss.py, line 3, "return x"``.
 
         Parameters
         ----------
-        number : of the line, from 1
+        number : number of the line, from 1
         """
         lines = self.text.splitlines()
         quoted = lines[number - 1].strip() if 0 < number <= len(lines) else ""
@@ -86,16 +85,16 @@ class Source:
         return f'{self.path.name}, line {number}, "{_printable(shown)}"'
 
     def error(self, why: str) -> PluginError:
-        """An error about what the function returns.
+        """Make an error about the value that the function returns.
 
         Parameters
         ----------
-        why : what is wrong, in words
+        why : the fault, in words
         """
         return PluginError(f"{self.result()}: {why}")
 
     def result(self) -> str:
-        """The quoted line of the last value that the function returns, or else its first line."""
+        """Quote the last ``return`` of the function, or else its first line."""
         if self.definition is None:
             return self.path.name
         returned = [n.lineno for n in self.definition.body if isinstance(n, ast.Return)]
@@ -107,7 +106,7 @@ def own(base: str) -> bool:
 
     Parameters
     ----------
-    base : its name without options, as in `names.Name`
+    base : name without options, as in `names.Name`
 
     Examples
     --------
@@ -118,16 +117,16 @@ def own(base: str) -> bool:
 
 
 def named(base: str) -> str:
-    """The name that runs give a user's function; any other name is returned unchanged.
+    """Return the name of a user's function in runs, which contains a hash of the file.
 
     Parameters
     ----------
-    base : ``FILE.py:NAME``, or what this function returned before
+    base : ``FILE.py:NAME``; any other name is returned unchanged
 
     Raises
     ------
     PluginError
-        The file cannot be read, or has no such function.
+        The file cannot be read, or does not define the function.
     """
     if ".py:" not in base:
         return base
@@ -139,7 +138,7 @@ def named(base: str) -> str:
 
 
 def network_name(text: str) -> str:
-    """The name that runs give a network: its own, or the hash of its source with its options.
+    """Return the name of a network in runs; that of a user's network contains a hash of the file.
 
     Parameters
     ----------
@@ -148,42 +147,42 @@ def network_name(text: str) -> str:
     Raises
     ------
     ValueError
-        The text is no name.
+        The text is not a valid name.
     PluginError
-        The file cannot be read, or has no such function.
+        The file cannot be read, or does not define the function.
     """
     name = Name.read(text, "network")
     return str(replace(name, base=named(name.base)))
 
 
 def source(name: str) -> Source:
-    """The source of a name that `named` has given in this process.
+    """Look up the source of a user's function.
 
     Parameters
     ----------
-    name : what `named` returned
+    name : a name that `named` returned in this process
 
     Raises
     ------
     PluginError
-        `named` has not given that name here.
+        `named` has not returned that name in this process.
     """
     if name not in _SOURCES:
-        raise PluginError(f"{name}: its source is not known here; name it as FILE.py:NAME")
+        raise PluginError(f"{name}: its source is not known here; give FILE.py:NAME instead")
     return _SOURCES[name]
 
 
 def copies(names: Iterable[str]) -> dict[str, dict[str, str]]:
-    """What a record keeps of a user's sources.
+    """Copy the sources of a user's functions for a record.
 
     Parameters
     ----------
-    names : what `named` returned
+    names : names that `named` returned
 
     Returns
     -------
     dict of dict
-        By name: ``file``, ``sha256`` and ``text``.
+        By name: ``file`` (name of the file), ``sha256`` and ``text`` (source code).
     """
     return {
         one.name: {"file": one.path.name, "sha256": one.sha256, "text": one.text}
@@ -195,24 +194,24 @@ def copies(names: Iterable[str]) -> dict[str, dict[str, str]]:
 
 
 def load(name: str) -> Callable:
-    """Execute a source and return the function.
+    """Execute a user's file and return the function.
 
-    It is executed anew each time, so that no run sees the state of another.
+    Each call executes the file again, so that no run sees variables that another run has changed.
 
     Parameters
     ----------
-    name : what `named` returned
+    name : a name that `named` returned
 
     Raises
     ------
     PluginError
-        The source fails, or the object of that name cannot be called.
+        The file fails, or its object of that name is not a function or class.
     """
     origin = source(name)
     with quoted(origin):
         module = ModuleType(f"own_{origin.path.stem}_{origin.sha256[:DIGITS]}")
         module.__file__ = str(origin.path)
-        sys.modules[module.__name__] = module  # dataclasses look there
+        sys.modules[module.__name__] = module  # dataclasses look the module up there
         exec(compile(origin.text, str(origin.path), "exec"), module.__dict__)
         if origin.function not in vars(module):
             raise PluginError(f"{origin.path.name}: does not define {origin.function!r} when run")
@@ -224,20 +223,20 @@ def load(name: str) -> Callable:
 
 
 def objective(name: str, chosen: dict[str, float]) -> tuple[bool, Callable]:
-    """A user's loss or factory with its options.
+    """Load a user's loss or factory and set its options.
 
-    A loss takes logits (B, k) and targets (B,). A factory takes the training set. Further arguments
-    of either are options.
+    A loss takes logits (B, k) and targets (B,). A factory takes the training set and returns an
+    objective. Further arguments of either are options.
 
     Parameters
     ----------
-    name : what `named` returned
+    name : a name that `named` returned
     chosen : options by name
 
     Returns
     -------
     tuple of bool and Callable
-        Whether it is a loss, and the function.
+        True for a loss, False for a factory; and the function with its options.
 
     Raises
     ------
@@ -261,7 +260,7 @@ def objective(name: str, chosen: dict[str, float]) -> tuple[bool, Callable]:
 
 
 def numbers(options: Iterable[tuple[str, float]]) -> dict[str, float]:
-    """Options as arguments: whole numbers are integers.
+    """Turn options into keyword arguments; whole numbers become integers.
 
     Parameters
     ----------
@@ -280,7 +279,7 @@ _NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 
 
 def guarded(origin: Source, function: Callable, **chosen) -> Callable:
-    """A function with some options whose errors become one line.
+    """Set options of a user's function, and turn its errors into a `PluginError` of one line.
 
     Parameters
     ----------
@@ -299,7 +298,7 @@ def guarded(origin: Source, function: Callable, **chosen) -> Callable:
 
 @contextmanager
 def quoted(origin: Source) -> Iterator[None]:
-    """Turn an error within into one line that quotes the line of the source at fault.
+    """A context that turns errors into a `PluginError`, which quotes the faulty line of the source.
 
     Parameters
     ----------
@@ -314,7 +313,7 @@ def quoted(origin: Source) -> Iterator[None]:
 
 
 def _where(origin: Source, error: BaseException) -> str:
-    """The line of the source in which an error arose, quoted."""
+    """Quote the line of the source in which an error occurred."""
     steps = [(step.filename, step.lineno) for step in extract_tb(error.__traceback__)]
     if isinstance(error, SyntaxError):
         steps.append((error.filename, error.lineno))
@@ -323,7 +322,7 @@ def _where(origin: Source, error: BaseException) -> str:
 
 
 def _what(error: BaseException) -> str:
-    """An error in one line."""
+    """Write an error as one line."""
     message = error.msg if isinstance(error, SyntaxError) else str(error)
     message = _printable(" ".join(message.split()))[:300]
     if isinstance(error, ModuleNotFoundError):
@@ -332,7 +331,7 @@ def _what(error: BaseException) -> str:
 
 
 def _printable(text: str) -> str:
-    """A text with "?" for each character that cannot be printed."""
+    """Replace each character of a text that cannot be printed by "?"."""
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
@@ -340,7 +339,7 @@ def _printable(text: str) -> str:
 
 
 def _read(path: Path) -> str:
-    """The text of a file; refuse one that is missing, too large or not UTF-8."""
+    """Read a source file; raise an error if it is missing, too large or not UTF-8."""
     path = path.expanduser()
     if not path.is_file():
         raise PluginError(f"{path}: {'is not a file' if path.exists() else 'does not exist'}")
@@ -353,7 +352,7 @@ def _read(path: Path) -> str:
 
 
 def _check_defined(origin: Source) -> None:
-    """Refuse a name that the file does not have; the file is compiled, not run."""
+    """Raise an error unless the file defines the function; the file is compiled, not executed."""
     with quoted(origin):
         names = compile(origin.text, str(origin.path), "exec").co_names
     if origin.function not in names:

@@ -1,7 +1,4 @@
-"""How a network is trained: epochs, learning rates, batch, decay, split. Free of torch.
-
-`Protocol.shortened` makes a cheaper protocol in proportion.
-"""
+"""`Protocol`: epochs, learning rates, batch size, weight decay, split. Does not import torch."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -12,9 +9,9 @@ from calibkit import terms
 
 @dataclass(frozen=True)
 class Protocol:
-    """Everything about a training except data, network, method and seed.
+    """Everything that defines a training except data set, network, method and seed.
 
-    Epochs are counted from 1. `milestones` are the last epochs at the rate before each drop.
+    Epochs are counted from 1. The learning rate drops after each epoch in `milestones`.
     """
 
     epochs: int
@@ -24,35 +21,35 @@ class Protocol:
     weight_decay: float = 5e-4
     milestones: tuple[int, ...] = ()
     decay: float = 0.1
-    # The focal and Brier-score line of papers sums the loss over the batch and clips the gradient.
+    # Papers on focal loss and on the Brier score sum the loss over the batch and clip the gradient.
     reduction: str = "mean"
     clip_norm: float | None = None
-    # Sharpness-aware minimisation and weight averaging, for methods that use them.
+    # Sharpness-aware minimisation (SAM) and weight averaging (SWA), for methods that use them.
     rho: float = 0.05
-    sam_statistics: str = "once"  # "twice": batch norm also counts the second pass (authors' code)
-    # Batch norm of averaged weights: on images as they are, or "augmented" (authors' code).
+    sam_statistics: str = "once"  # "twice": batch norm counts both passes (authors' code)
+    # Images for the batch norm of averaged weights: unchanged, or "augmented" (authors' code).
     bn_statistics: str = "plain"
     swa_start: int = 0  # average the weights after each epoch beyond this one
     swa_learning_rate: float = 0.05
     swa_anneal: int = 10
     augment: bool = True
-    # Samples held out of the training set; None: the data's default; "test": the test set, as in
-    # some authors' code.
+    # Number of samples held out for validation. None: the default of the data set. "test": validate
+    # on the test set, as some authors' code does.
     validation: int | str | None = None
-    # Seed of the split of the training part. "run": the seed of the run, so that each seed has
-    # another validation set; None: 42.
+    # Seed of the split into training and validation samples. "run": the seed of the run, so that
+    # each run has another validation set. None: 42.
     split_seed: int | str | None = None
     train_size: int | None = None
-    precision: str = "float32"  # or "bfloat16", of the training steps; evaluation is in float32
-    # What is recorded during training.
+    precision: str = "float32"  # or "bfloat16", for training; evaluation is in float32
+    # Measurements during training.
     evaluate_every: int = 1
     snapshots: tuple[int, ...] = ()  # epochs of the snapshots; the last epoch is always one
-    tracked: int = 10_000  # number of training samples tracked one by one
+    tracked: int = 10_000  # number of training samples that are followed one by one
     shifted: int = 0  # number of test samples measured under every shift
     replicates: int = 200  # resamples of the test set whose metrics a record keeps
-    # Epochs of ConfidNet's head; it and Trust Score are fitted on the training set. 0: neither.
+    # Epochs for which the head of ConfidNet learns. 0: compute neither ConfidNet nor Trust Score.
     feature_scores: int = 0
-    # For fine-tuning, and the temperature if a paper fixes it.
+    # Fine-tuning, and the temperature, if a paper fixes one.
     optimizer: str = "sgd"  # or "adam"
     schedule: str = "steps"  # or "cosine", down to zero
     temperature: float | None = None
@@ -61,7 +58,7 @@ class Protocol:
         terms.choose("bn_statistics", self.bn_statistics, ("plain", "augmented"))
 
     def shortened(self, epochs: int) -> "Protocol":
-        """The same protocol in another number of epochs; all epoch numbers are scaled.
+        """Return the protocol with another number of epochs; milestones and snapshots are scaled.
 
         Parameters
         ----------
@@ -84,16 +81,16 @@ class Protocol:
         )
 
     def changed(self, changes: Mapping[str, object]) -> "Protocol":
-        """The same protocol with other values of some fields.
+        """Return the protocol with other values of some fields.
 
         Parameters
         ----------
-        changes : values by name of the field
+        changes : new values by name of the field
 
         Raises
         ------
         ValueError
-            An unknown field, or a value of another type than the field has now.
+            A field is unknown, or a value has another type than the present value.
         """
         for name, value in changes.items():
             terms.choose("setting", name, [f.name for f in fields(self)])
@@ -104,14 +101,14 @@ class Protocol:
         return replace(self, **changes)
 
     def rate(self, epoch: int, averaging: str = "none", variant: str = "code") -> float:
-        """Learning rate of an epoch.
+        """Return the learning rate of an epoch.
 
-        With weight averaging there are two published schedules. `variant="code"` is the schedule of
-        fmfp's code: a half-period cosine of half the training, which has begun to rise again when
-        averaging starts, then a cosine step of `swa_anneal` epochs to the constant
-        `swa_learning_rate`. `variant="paper"` is the schedule of its text: the steps of plain
-        training up to `swa_start`, then a constant rate. (The text has a cyclical rate and does not
-        give the length of a cycle.)
+        fmfp has two schedules for weight averaging. Its code (`variant="code"`) follows a cosine
+        that falls during the first half of the training and then rises. When averaging starts, the
+        rate goes along another cosine of `swa_anneal` epochs to `swa_learning_rate` and stays
+        there. Its text (`variant="paper"`) has the steps of plain training up to `swa_start`, and
+        then a cyclical rate. We take a constant rate instead, because the text does not give the
+        length of a cycle.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""A run is one training: data set, network, method, protocol, seed. Free of torch."""
+"""`Run` and `Setting`: one training, and what several trainings share. Does not import torch."""
 
 import hashlib
 import json
@@ -16,16 +16,17 @@ from calibkit_companion.experiments.protocol import Protocol
 
 @dataclass(frozen=True)
 class Run:
-    """One training. Runs of equal content are the same run, whichever page or edition needs them.
+    """One training. Runs with equal fields are the same run, even for several pages or editions.
 
     Attributes
     ----------
-    dataset, network : their names; a user's file is named by its content (see `Setting.runs`)
+    dataset, network : names of the data set and the network; the name of a user's file contains a
+        hash of the file
     recipe : the method
-    seed : seed of everything random
+    seed : seed of all random choices
     protocol : how the network is trained
-    variant : "code" or "paper": which description is followed where a paper's text and its authors'
-        code differ (see `Protocol.rate`)
+    variant : "code" or "paper"; the one that is followed if the authors' code and the text of their
+        paper differ (see `Protocol.rate`)
     """
 
     dataset: str
@@ -37,24 +38,25 @@ class Run:
 
     @property
     def method(self) -> str:
-        """Name of the method; records, tables and pages know it by this."""
+        """The name of the method, as in records and tables."""
         return self.recipe.name
 
     @property
     def architecture(self) -> str:
-        """Name of the network without options."""
+        """The name of the network without options."""
         return Name.read(self.network, "network").base
 
     @cached_property
     def own(self) -> tuple[str, ...]:
-        """Names of the objective and the network, as far as they come from a user's files."""
+        """The names of the objective and of the network, if they come from a user's file."""
         return tuple(filter(plugins.own, (self.recipe.objective, self.architecture)))
 
     @cached_property
     def content(self) -> dict:
-        """Everything that decides the result, as plain JSON values; not to be changed.
+        """Everything that decides the result, as JSON values; do not modify the dict.
 
-        Settings at their defaults are left out, so that a new setting leaves old names unchanged.
+        Fields with their default value are left out. So a new field of `Method` or `Protocol` does
+        not change the names of old runs.
         """
         method = _changed(self.recipe)
         if "options" in method:
@@ -67,39 +69,39 @@ class Run:
 
     @cached_property
     def name(self) -> str:
-        """A readable name, safe as a file name, that ends in a hash of `content`."""
+        """The name of the run and of its folder, which ends in a hash of `content`."""
         digest = hashlib.sha256(json.dumps(self.content, sort_keys=True).encode()).hexdigest()
         text = f"{self.dataset}-{self.network}-{self.recipe.name}-s{self.seed}-{digest[:8]}"
         return re.sub(r"[^\w.-]+", "-", text.replace("=", ""))
 
 
 def _changed(settings: Method | Protocol) -> dict:
-    """The fields that differ from their defaults, by name."""
+    """Return the fields that differ from their defaults, by name."""
     usual = _defaults(type(settings))
     return {name: v for name, at in usual.items() if (v := getattr(settings, name)) != at}
 
 
 @cache
 def _defaults(kind: type) -> dict:
-    """The defaults of the fields of a dataclass, by name."""
+    """Return the defaults of the fields of a dataclass, by name."""
     return {f.name: f.default for f in fields(kind)}
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Data, a network, a protocol and seeds, which one block of a paper's table shares.
+    """A data set, a network, a protocol and seeds, with which several methods are trained.
 
     Attributes
     ----------
-    name : its name in commands; unique in an edition
-    seeds : number of seeds, counted from 0, or the seeds themselves
-    methods : methods trained in it, given as such or as names; empty for all of its paper
-    more : further methods, or another number of seeds for a method, as ``(("erm", 6),)``
-    sweep_seeds : seeds for the coefficients that a paper tries besides its usual one; 0: none
-    exceptions : fields of the protocol that differ for an objective, as
+    name : name in commands; unique in an edition
+    seeds : number of seeds, which then count from 0, or the seeds themselves
+    methods : the methods, or their names; empty for all methods of the paper
+    more : further methods, or another number of seeds for a method, as in ``(("erm", 6),)``
+    sweep_seeds : number of seeds for coefficients other than the paper's usual one; 0 for none
+    exceptions : fields of the protocol that differ for an objective, as in
         ``(("focal", (("decay", 0.1),)),)``
-    title : its name on pages
-    short : its title in fewer words, for a panel; empty for the title itself
+    title : name on pages
+    short : shorter title for a panel; empty for the title
     """
 
     dataset: str
@@ -114,31 +116,31 @@ class Setting:
     sweep_seeds: int = 0
     exceptions: tuple[tuple[str, tuple[tuple[str, object], ...]], ...] = ()
 
-    def __post_init__(self):  # files of papers, and looks.toml, write names
+    def __post_init__(self):  # methods may be given as names
         methods, counts = zip(*self.more, strict=True) if self.more else ((), ())
         object.__setattr__(self, "methods", parsed(self.methods))
         object.__setattr__(self, "more", tuple(zip(parsed(methods), counts, strict=True)))
 
     def shortened(self, epochs: int | None) -> "Setting":
-        """The same setting with its protocol in another number of epochs.
+        """Return the setting with another number of epochs in its protocol.
 
         Parameters
         ----------
-        epochs : number of epochs; 0 or None for the setting as it is
+        epochs : number of epochs; 0 or None returns the setting unchanged
         """
         return replace(self, protocol=self.protocol.shortened(epochs)) if epochs else self
 
     def changed(self, changes: Mapping[str, object]) -> "Setting":
-        """The same setting with other fields of its protocol, for every objective.
+        """Return the setting with other values in its protocol, for every objective.
 
         Parameters
         ----------
-        changes : values by name of the field
+        changes : new values by name of the field of `Protocol`
 
         Raises
         ------
         ValueError
-            As `Protocol.changed`.
+            A field is unknown, or a value has another type than the present value.
         """
         exceptions = tuple(
             (objective, tuple((name, value) for name, value in pairs if name not in changes))
@@ -147,10 +149,10 @@ class Setting:
         return replace(self, protocol=self.protocol.changed(changes), exceptions=exceptions)
 
     def protocol_of(self, method: Method) -> Protocol:
-        """The protocol of a method, with its exceptions.
+        """Return the protocol of a method, including the exceptions for its objective.
 
-        Mixup inference always computes in float32: it divides by a difference of ratios, which may
-        be so small that rounding would show.
+        Mixup inference (MIT) always trains in float32. It divides by the difference of two mixing
+        ratios, which may be so small that bfloat16 is too coarse.
 
         Parameters
         ----------
@@ -162,18 +164,18 @@ class Setting:
         return replace(self.protocol, **changed) if changed else self.protocol
 
     def runs(self, methods: Iterable[Method], variant: str = "code", seeds: int = 0) -> list[Run]:
-        """The runs of some methods, method by method.
+        """List the runs of some methods, method by method.
 
         Parameters
         ----------
         methods : the methods
-        variant : "code" or "paper"
-        seeds : the most seeds of each method; 0 for all
+        variant : "code" or "paper" (see `Run`)
+        seeds : most seeds of each method; 0 for all
 
         Raises
         ------
         ValueError
-            The network is no name, or a user's file has no such function.
+            The network is not a valid name, or a user's file does not define the function.
         OSError
             A user's data cannot be read.
         """

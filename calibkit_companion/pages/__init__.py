@@ -1,1 +1,1 @@
-"""What every notebook starts and ends with, and the figures of the companion."""
+"""Helpers of the book's pages: setup of a notebook, findings, figures, boxes."""

@@ -14,7 +14,10 @@ from calibkit.curves import ConfidenceHistogram, Reliability
 
 
 def histogram_of_zhu(numbers: ConfidenceHistogram, ax: Axes) -> Axes:
-    """Figures 5 and 9 of Zhu et al. (2022); numbers of `plots.prepare_confidence_histogram`."""
+    """Draw a confidence histogram in the style of figures 5 and 9 of Zhu et al. (2022).
+
+    `numbers` come from `plots.prepare_confidence_histogram`.
+    """
     for density, color, label in (
         (numbers.correct, "tab:blue", "Correct"),
         (numbers.wrong, "tab:orange", "Misclassified"),
@@ -28,10 +31,13 @@ def histogram_of_zhu(numbers: ConfidenceHistogram, ax: Axes) -> Axes:
 
 
 def risk_of_zhu(curves: Mapping[str, tuple]) -> Axes:
-    """Figures 2 (b) and 11 of Zhu et al. (2022); ``{method: (coverage, risk)}``."""
+    """Draw risk-coverage curves in the style of figures 2 (b) and 11 of Zhu et al. (2022).
+
+    `curves` are ``{method: (coverage, risk)}``, two arrays of equal length each.
+    """
     ax = plt.subplots(figsize=(4.4, 2.8))[1]
     for method, (coverage, risk) in curves.items():
-        few = coverage > 0.02  # of a handful of answers the error rate is anything
+        few = coverage > 0.02  # the error rate of very few answers is noise
         ax.plot(coverage[few], 100 * risk[few], **plots.look(method) | {"marker": ""})
     ax.set(xlabel="Coverage", ylabel="Risk (%)", xlim=(0, 1), ylim=(0, None))
     ax.legend(loc="upper left")
@@ -39,10 +45,10 @@ def risk_of_zhu(curves: Mapping[str, tuple]) -> Axes:
 
 
 def overfitting_of_zhu(table: Mapping[str, Mapping], since: float = 0.0) -> Figure:
-    """Figure 8 of Zhu et al. (2022): accuracy and AUROC in one panel.
+    """Draw accuracy and AUROC by epoch in one panel, as figure 8 of Zhu et al. (2022).
 
-    `table` is that of `plots.plot_overfitting_grid`. `since` is the share of the training before
-    which nothing is drawn; the paper's figure has all epochs.
+    `table` is the argument of `plots.plot_overfitting_grid`. Epochs in the first part of the
+    training, up to the share `since`, are left out; the paper shows all epochs.
     """
     fig, axes = plt.subplots(1, len(table), figsize=(3.4 * len(table), 2.8), squeeze=False)
     for ax, (title, curves) in zip(axes[0], table.items(), strict=True):
@@ -56,9 +62,10 @@ def overfitting_of_zhu(table: Mapping[str, Mapping], since: float = 0.0) -> Figu
 
 
 def bars_of_wang(numbers: Reliability, ax: Axes) -> Axes:
-    """Figure 2 of Wang et al. (2021): bars up to the accuracy, darker where more samples are.
+    """Draw a reliability diagram in the style of figure 2 of Wang et al. (2021).
 
-    `numbers` are those of `plots.prepare_reliability`.
+    Bars end at the accuracy of a bin, and are darker for a bin with more samples. `numbers` come
+    from `plots.prepare_reliability`.
     """
     share, left = numbers.share, numbers.edges[:-1]
     shade = plt.get_cmap("Blues")(0.15 + 0.85 * np.sqrt(share / share.max()))
@@ -71,10 +78,10 @@ def bars_of_wang(numbers: Reliability, ax: Axes) -> Axes:
 
 
 def gradients_of_lin(followed: Mapping[str, Mapping]) -> Figure:
-    """Figure 4 of Lin et al. (2025): all losses as dots in one panel, at four epochs.
+    """Draw gradient norms by Brier score at four epochs, as figure 4 of Lin et al. (2025).
 
-    `followed` are arrays of a run by method: ``train_brier``, ``train_gradient_norm`` and
-    ``train_epochs``.
+    All losses are dots in one panel for each epoch. `followed` has, by method, arrays of the record
+    of a run: ``train_brier``, ``train_gradient_norm`` and ``train_epochs``.
     """
     epochs = next(iter(followed.values()))["train_epochs"]
     chosen = np.linspace(0, len(epochs) - 1, min(4, len(epochs))).astype(int)
@@ -100,32 +107,32 @@ def verdicts(
     published: Mapping[str, Mapping[str, float | Iterable[float]]] = {},
     marked: Mapping[str, Iterable[str]] = {},
 ) -> Figure:
-    """Differences side by side, coloured by whether they are for the better.
+    """Draw differences in panels side by side; the colour says whether a difference is better.
 
     Parameters
     ----------
     panels : mapping
-        ``{title: rows by name}``, rows of `results.Results.compare`; a name is a method, or any
-        words. Names stand in the order in which they first come; where a panel has no row, it says
-        so.
+        ``{title: rows by name}``, with rows of `results.Results.compare`. A name is a method or any
+        text. Names are drawn in the order of their first appearance. A panel without a row for a
+        name says so.
     groups : mapping, optional
-        ``{heading: names}``, to put headings over names.
+        ``{heading: names}``, headings above groups of names.
     published : mapping, optional
-        ``{title: printed differences by name}``, in natural units: hollow diamonds. Of several
-        networks, each is a stroke and their median the diamond.
+        ``{title: printed differences by name}``, in natural units, drawn as hollow diamonds. For
+        several networks, each difference is a stroke, and the diamond is their median.
     marked : mapping, optional
-        ``{title: names}`` that get a dagger, which the legend explains.
+        ``{title: names}`` of the names that get a dagger, which the legend explains.
 
     Returns
     -------
     Figure
-        As wide as a page, a column a panel; a single panel as wide as a phone, so that it is seen
-        whole there. Fewer than three seeds give an open dot.
+        As wide as a page, with a column for each panel. A single panel is only as wide as a phone.
+        A difference of fewer than three seeds is an open dot.
 
     Raises
     ------
     ValueError
-        If there is nothing to draw.
+        There is no row to draw.
     """
     names = list(dict.fromkeys(name for rows in panels.values() for name in rows))
     if not names:
@@ -170,7 +177,7 @@ def verdicts(
 
 
 def key(fig: Figure, handles: Iterable[Line2D]) -> None:
-    """A legend above the panels, in as many rows as its entries need."""
+    """Draw a legend above the panels, in as many rows as its entries need."""
     handles = list(handles)
     words = sum(len(h.get_label()) + 5 for h in handles)
     rows = -(-words // int(15 * fig.get_figwidth()))  # letters of 8 points
@@ -189,7 +196,7 @@ _KEY.append(MARKED)
 
 
 def _verdict(ax: Axes, y: float, row) -> str:
-    """Draw a row; say in which words of the legend."""
+    """Draw a row, and return its entry in the legend."""
     _, scale, more_is_better = terms.metric_label(row.metric)
     word = "no clear difference"
     if row.outcome in ("higher", "lower"):
@@ -218,12 +225,12 @@ def _axis(ax: Axes, title: str, row, columns: int) -> None:
 
 
 def _wrapped(title: str, columns: int) -> str:
-    """A title in lines that fit above one of so many panels."""
+    """Break a title into lines that fit above one of several panels (`columns`)."""
     return "\n".join(textwrap.fill(part, 88 // columns) for part in title.split("\n"))
 
 
 def trade_off(panels: Mapping[str, Mapping]) -> Figure:
-    """Change of the ECE and of the AUROC by each method, as differences to plain training.
+    """Draw each method by its difference from plain training in ECE and in AUROC.
 
     Parameters
     ----------
@@ -234,7 +241,8 @@ def trade_off(panels: Mapping[str, Mapping]) -> Figure:
     Returns
     -------
     Figure
-        As wide as a page, a column a panel. A dot a method, its intervals a cross.
+        As wide as a page, with a column for each panel. A method is a dot, with its two intervals
+        as a cross.
     """
     fig, axes = plt.subplots(1, len(panels), figsize=(plots.WIDTH, 3.0), squeeze=False)
     key = {}
@@ -242,7 +250,7 @@ def trade_off(panels: Mapping[str, Mapping]) -> Figure:
         for method in dict.fromkeys(method for method, _ in rows):
             across, up = (100 * np.array(rows[method, m].interval) for m in ("ece", "auroc"))
             line = plots.look(method) | {"linestyle": "", "markersize": 6, "elinewidth": 1}
-            if method == "ts":  # it has the black of plain training, which is the origin here
+            if method == "ts":  # black, like plain training, which is the origin and not drawn
                 line |= {"color": "0.5", "marker": "o"}
             (x, left, right), (y, low, high) = across, up
             bars = {"xerr": [[x - left], [right - x]], "yerr": [[y - low], [high - y]]}
@@ -260,7 +268,7 @@ def trade_off(panels: Mapping[str, Mapping]) -> Figure:
 
 
 def bars(panels: Mapping[str, Mapping], published: Mapping[str, Mapping[str, float]]) -> Figure:
-    """Levels as bars, ours in a dark one and as printed in a pale one, with their numbers.
+    """Draw levels as bars with their numbers: ours dark, those that a paper prints pale.
 
     Parameters
     ----------
@@ -272,7 +280,7 @@ def bars(panels: Mapping[str, Mapping], published: Mapping[str, Mapping[str, flo
     Returns
     -------
     Figure
-        As wide as a page, a column a panel.
+        As wide as a page, with a column for each panel.
     """
     methods = list(dict.fromkeys(m for rows in panels.values() for m in rows))
     size = (plots.WIDTH, 0.8 + 0.33 * len(methods))
@@ -282,7 +290,7 @@ def bars(panels: Mapping[str, Mapping], published: Mapping[str, Mapping[str, flo
         ours = {m: rows[m].estimate for m in methods if m in rows}
         both = (("printed", published.get(title, {}), -0.2), ("here", ours, 0.2))
         shown = [scale * v for _, its, _ in both for m, v in its.items() if m in methods]
-        # Errors from zero; an accuracy of 80 to 90 % would show nothing that way.
+        # Bars of errors start at zero; bars of accuracies of 80 to 90 % would then look alike.
         low = 0 if min(shown) < 50 else min(shown) - 0.5 * (max(shown) - min(shown))
         for (name, its, shift), color in zip(both, ("0.8", "tab:blue"), strict=True):
             at = [i + shift for i, m in enumerate(methods) if m in its]
@@ -299,9 +307,9 @@ def bars(panels: Mapping[str, Mapping], published: Mapping[str, Mapping[str, flo
 
 
 def headline(fig: Figure, title: str) -> None:
-    """A title above all panels, such as the setting that a page shows and why it is that one.
+    """Write a title above all panels and below the legend.
 
-    It stands below the legend, which comes first.
+    It may name the setting that a page shows, and the reason for this setting.
     """
     apart = "\n" * bool(fig.legends)
     fig.suptitle(apart + title, x=0.01, ha="left", size="large", linespacing=1.4)

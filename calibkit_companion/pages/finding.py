@@ -1,9 +1,10 @@
-"""A stated finding: one sentence written by hand, and the comparisons on which it rests, in words.
+"""Print a finding: a sentence written by hand, and the comparisons that support it.
 
     page.finding("Label smoothing lowers the AUROC.", (auroc["label_smoothing"], "lower"))
 
-A few comparisons are printed as sentences, more of them that share a heading as a table. Where they
-do not bear the sentence out, under other parameters or on other records, the page says so instead.
+One or two comparisons of a kind are printed as sentences, and more as a table. With other
+parameters or other records the comparisons may contradict the sentence. Then the page says that the
+finding does not hold, instead of the sentence.
 """
 
 from collections.abc import Sequence
@@ -13,21 +14,21 @@ from math import isnan
 from pathlib import Path
 
 from calibkit import terms
-from calibkit_companion.pages import wording
+from calibkit_companion.pages import devices, wording
 
 _WORDS = ("higher", "lower", "no difference", "unclear", "no data")  # `stats.Interval.outcome`
-_SENTENCES = 2  # comparisons of one kind that are still printed as sentences
-_OPEN = 6  # of different kinds; also the rows of a table that is not folded
+_SENTENCES = 2  # most comparisons of one kind that are printed as sentences
+_OPEN = 6  # most comparisons of different kinds, and most rows of an unfolded table
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A sentence written by hand, and the rows on which it rests.
+    """A sentence written by hand, and the rows that support it.
 
     Attributes
     ----------
-    sentence : without numbers
-    expected : pairs of a row and the outcomes of it that bear the sentence out
+    sentence : the sentence, without numbers
+    expected : pairs of a row and the outcomes with which the row supports the sentence
     """
 
     sentence: str
@@ -35,7 +36,7 @@ class Finding:
 
     @property
     def rows(self) -> list:
-        """The rows, without the outcomes that are expected of them."""
+        """The rows without their expected outcomes."""
         return [row for row, _ in self.expected]
 
     @property
@@ -44,31 +45,35 @@ class Finding:
         return all(row.outcome in words for row, words in self.expected)
 
     def _repr_markdown_(self) -> str:
-        return f"{self._headline()}\n\n{self._evidence()}\n\n<small>{self._about()}</small>"
+        small = "<br>".join(filter(None, [self._about(), devices.said_of(self.rows)]))
+        return f"{self._headline()}\n\n{self._evidence()}\n\n<small>{small}</small>"
 
     def _headline(self) -> str:
-        """The sentence, or that the rows do not bear it out."""
+        """Write the sentence, or say that the rows do not support it."""
         if self.holds:
             return f"**{self.sentence}**"
         return f"*Elsewhere we find: {self.sentence}* **These runs do not show it.**"
 
     def _evidence(self) -> str:
-        """Every comparison once: as a sentence, or as a row of a table."""
+        """Write every comparison once, as a sentence or as a row of a table."""
         several = len(self._places()) > 1
-        groups: dict[str, dict] = {}  # by heading, then by the cells of a line: a row each
+        groups: dict[str, dict] = {}  # rows by heading, then by the cells of their line
         for row in self.rows:
             heading = f"{_place(row)}: " * several + wording.heading(row)
             cells = wording.label(row), wording.difference(row), row.outcome
             groups.setdefault(heading, {})[cells] = row
         rows = [row for group in groups.values() for row in group.values()]
-        alike = len(rows) > len(groups)  # some share a heading
+        alike = len(rows) > len(groups)  # some rows have the same heading
         if len(rows) <= (_SENTENCES if alike else _OPEN):
             lines = [f"{_place(row)}: " * several + wording.sentence(row) for row in rows]
             return f"<small>{'<br>'.join(lines)}</small>"
         return _table({heading: list(group) for heading, group in groups.items()})
 
     def _about(self) -> str:
-        """What the brackets mean, where, and how many runs and samples were compared."""
+        """Explain the intervals in brackets, and name settings, runs and test samples.
+
+        An interval over runs alone is not about test samples: some numbers are of training samples.
+        """
         places, covers = self._places(), {row.covers for row in self.rows if not isnan(row.low)}
         unit, words = "seed", []
         if covers == {"networks"}:
@@ -78,28 +83,28 @@ class Finding:
         words += places if len(places) == 1 else []
         if seeds := sorted({row.seeds for row in self.rows if row.seeds}):
             words.append(f"{from_to(seeds)} {unit}{'s' * (seeds[-1] > 1)}")
-        if samples := sorted({row.n for row in self.rows if row.n}):
+        if samples := sorted({row.n for row in self.rows if row.n and row.covers != "runs"}):
             words.append(f"{from_to(samples)} test samples")
         return " · ".join(words)
 
     def _places(self) -> list[str]:
-        """The settings of the rows, each once."""
+        """List the settings of the rows without repeats."""
         return [*filter(None, dict.fromkeys(map(_place, self.rows)))]
 
 
 def finding(sentence: str, *expected: tuple) -> Finding:
-    """A finding with its numbers, or what is seen instead.
+    """State a finding with its numbers.
 
     Parameters
     ----------
-    sentence : written by hand, without numbers
-    expected : a `results.Row` and the word, or words, that bear the sentence out: "higher",
-        "lower", "no difference", "unclear"
+    sentence : sentence written by hand, without numbers
+    expected : pairs of a `results.Row` and the outcome, or outcomes, with which the row supports
+        the sentence: "higher", "lower", "no difference" or "unclear"
 
     Raises
     ------
     ValueError
-        For another word, or no row.
+        An outcome is another word, or there is no row.
 
     Examples
     --------
@@ -118,18 +123,18 @@ def finding(sentence: str, *expected: tuple) -> Finding:
 
 
 def from_to(counts: list[int]) -> str:
-    """The first and the last of sorted counts, as "3 to 10"; "3" if they are the same."""
+    """Write the first and the last of sorted counts as "3 to 10", or as "3" if they are equal."""
     return " to ".join(dict.fromkeys(f"{n:,}" for n in (counts[0], counts[-1])))
 
 
 def _place(row) -> str:
-    """The setting of a row, in words."""
+    """Return the setting of a row in words."""
     return row.title or row.setting
 
 
 def _table(groups: dict[str, Sequence[tuple[str, str, str]]]) -> str:
-    """Rows of method, difference and outcome below the heading of their group. HTML."""
-    from calibkit.report.html import render  # late: it draws
+    """Write rows of method, difference and outcome as an HTML table, with headings of groups."""
+    from calibkit.report.html import render  # loaded late: it loads matplotlib
 
     count = sum(map(len, groups.values()))
     template = Path(__file__).with_name("finding.html.jinja")

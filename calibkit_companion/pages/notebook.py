@@ -1,4 +1,4 @@
-"""What a notebook does before it reads results: its parameters are checked, records are brought."""
+"""Prepare a notebook before it reads results: check its parameters, clone the released records."""
 
 import os
 import re
@@ -14,19 +14,19 @@ _SOURCE = "https://github.com/calibkit/calibkit"
 
 
 def begin(edition: str = "released") -> None:
-    """Prepare the running notebook; elsewhere nothing happens.
+    """Prepare the running notebook; outside of notebooks nothing happens.
 
-    Parameters that it does not have are refused, and where it runs without a checkout, as on Colab,
-    the released records are cloned into its folder.
+    Unknown parameters are an error. If the notebook runs without a clone of the repository, as on
+    Colab, the released records are cloned into the current folder.
 
     Parameters
     ----------
-    edition : that of the notebook; only "released" has records to bring
+    edition : edition of the notebook; only "released" has records that can be cloned
 
     Raises
     ------
     ValueError
-        For a misspelt parameter; the line names the nearest.
+        A parameter is unknown; the message names the nearest one.
     """
     if (cells := _running()) is not None:
         check_parameters(cells)
@@ -35,24 +35,24 @@ def begin(edition: str = "released") -> None:
 
 
 def _running() -> Sequence[str] | None:
-    """The sources of the cells of the running notebook that have run; None outside of notebooks."""
+    """Return the source of each executed cell of this notebook; None outside of notebooks."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return None if shell is None else shell.user_ns.get("In")
 
 
 def check_parameters(cells: Sequence[str] | None = None) -> None:
-    """Refuse parameters which papermill injected and the notebook does not have.
+    """Raise an error if papermill was given a parameter that the notebook does not have.
 
-    papermill only warns of a misspelt name and runs the defaults.
+    papermill only warns about a misspelt name, and then runs the notebook with the default.
 
     Parameters
     ----------
-    cells : the sources run so far; by default those of the running notebook
+    cells : sources of the executed cells; by default those of the running notebook
 
     Raises
     ------
     ValueError
-        For a misspelt parameter; the line names the nearest.
+        A parameter is unknown; the message names the nearest one.
     """
     cells = _running() or [] if cells is None else cells
     injected = [i for i, cell in enumerate(cells) if cell.startswith("# Parameters\n")]
@@ -64,7 +64,7 @@ def check_parameters(cells: Sequence[str] | None = None) -> None:
 
 
 def _assigned(source: str) -> set[str]:
-    """The names to which a cell assigns at the beginning of a line."""
+    """Find the names to which a cell assigns at the beginning of a line."""
     return set(re.findall(r"^(\w+) *=(?!=)", source, re.MULTILINE))
 
 
@@ -76,6 +76,6 @@ def bring_records() -> None:
     folder = Path("calibkit-book").resolve()
     if not folder.is_dir():
         source = os.environ.get("CALIBKIT_SOURCE", _SOURCE)
-        print(f"bringing the released records from {source}", flush=True)
+        print(f"cloning the released records from {source}", flush=True)
         subprocess.run(["git", "clone", "--quiet", "--depth", "1", source, folder], check=True)
     os.environ["CALIBKIT_CACHE"] = str(folder / "data_cache")

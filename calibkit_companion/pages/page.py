@@ -1,7 +1,7 @@
-"""What a page shows besides figures: findings, tables, boxes, the settings.
+"""Parts of a page besides figures: tables, boxes about runs, cards about settings.
 
-It takes the rows and the settings of `calibkit_companion.results` and knows nothing else of them.
-How a finding is put into words stands in `finding` and `wording`.
+The functions take rows and settings of `calibkit_companion.results`. The modules `finding` and
+`wording` put findings into words.
 """
 
 import hashlib
@@ -19,17 +19,17 @@ from calibkit_companion.pages.notebook import begin, check_parameters
 from calibkit_companion.pages.wording import number_label
 from calibkit_companion.records.record import Record
 
-# What else pages call by this module.
+# Pages also call these by the name of this module.
 __all__ = ["Finding", "begin", "check_parameters", "finding", "from_to", "number_label"]
 
 
 class NoRecords(Exception):
-    """A page has nothing to show: no run has a record, or none keeps its predictions.
+    """A page has nothing to show, because runs have no records or keep no predictions.
 
     Attributes
     ----------
-    lacking : what there is not, in words
-    command : trains what lacks
+    lacking : what is missing, in words
+    command : the command that trains the missing runs
     """
 
     def __init__(self, lacking: str, command: str):
@@ -37,7 +37,7 @@ class NoRecords(Exception):
         self.lacking, self.command = lacking, command
 
     def _render_traceback_(self) -> list[str]:
-        """The lines of a notebook's output, which the book reads (``book/_ext/pages.py``)."""
+        """Write the output in a notebook, which the book replaces by a note (``_ext/pages.py``)."""
         return [f"{type(self).__name__}:", self.lacking, self.command]
 
 
@@ -45,12 +45,12 @@ class NoRecords(Exception):
 
 
 def table(frame, words: bool = False, classes: str = "", index: bool = True):
-    """A Styler in the look of the book's tables.
+    """Style a table like the other tables of the book.
 
     Parameters
     ----------
-    frame : DataFrame or Styler
-    words : the cells are words: they wrap and stand left
+    frame : a pandas DataFrame or Styler
+    words : the cells hold words, which wrap and are aligned to the left
     classes : further CSS classes, separated by spaces
     index : show the index
     """
@@ -59,7 +59,7 @@ def table(frame, words: bool = False, classes: str = "", index: bool = True):
         styled = styled.hide(axis="index")
     names = " ".join(["dataframe", "calibkit-table", "words" * words, classes]).split()
     left = {"text-align": "left", "vertical-align": "top", "white-space": "normal"}
-    content = f"{names} {styled.data.to_csv()}"  # the same page twice has the same bytes
+    content = f"{names} {styled.data.to_csv()}"  # the id, so that equal tables have equal bytes
     styled = styled.set_uuid(hashlib.sha256(content.encode()).hexdigest()[:8])
     return styled.set_table_attributes(f'class="{" ".join(names)}"').set_properties(
         **left if words else {"text-align": "right"}
@@ -68,7 +68,7 @@ def table(frame, words: bool = False, classes: str = "", index: bool = True):
 
 @dataclass(frozen=True)
 class Report:
-    """A report in a frame; the book puts it on a page of its own, see ``book/_ext/pages.py``."""
+    """A report in a frame; the book gives it a separate page (``book/_ext/pages.py``)."""
 
     path: Path = field(repr=False)
 
@@ -82,7 +82,7 @@ class Report:
 
 
 def augmented(place) -> bool:
-    """Whether training images of a setting are cropped and flipped."""
+    """Whether the training images of a setting are cropped and flipped."""
     from calibkit_companion.data import catalogue
 
     source = catalogue.SOURCES.get(place.dataset)
@@ -90,7 +90,7 @@ def augmented(place) -> bool:
 
 
 def card(runs) -> str:
-    """The settings of a page as HTML: a line for each, which unfolds to its whole protocol."""
+    """Write the settings of a page as HTML: a line for each, which unfolds to the protocol."""
     from calibkit.report.html import render  # late: it draws
 
     settings = [(one, protocol(one)) for one in runs.settings]
@@ -98,7 +98,7 @@ def card(runs) -> str:
 
 
 def protocol(runs) -> dict[str, str]:
-    """How the networks of a setting were trained, as a paper's section on experiments says it."""
+    """Describe the training in a setting, as the section on experiments of a paper does."""
     place, used = runs.setting, runs.setting.protocol
     reached = runs.mean("erm", "train_accuracy").get("erm") if runs.records("erm") else None
     drops = ", ".join(map(str, used.milestones))
@@ -121,19 +121,19 @@ def protocol(runs) -> dict[str, str]:
 
 
 def stamp(fig, *settings, methods: Iterable[str] = (), one=False, n=0, kept=False, words=""):
-    """Write small print under a figure that says what was drawn, so that a slide says it, too.
+    """Write small print under a figure that says which data, networks and runs it shows.
 
-    A line is no wider than the figure and breaks between the things that it lists.
+    Lines are no wider than the figure, and break between the items that they list.
 
     Parameters
     ----------
     fig : the figure
-    settings : `results.Results` of each setting that is drawn
-    methods : those that are drawn; empty: all of the page
-    one : a single run of each method is drawn
-    n : how many samples are drawn; 0: the whole test set
-    kept : only runs that keep their predictions are drawn
-    words : a line of one's own below
+    settings : `results.Results` of each setting in the figure
+    methods : the methods in the figure; empty for all methods of the page
+    one : the figure shows a single run of each method
+    n : number of samples in the figure; 0 means the whole test set
+    kept : the figure shows only runs that keep their predictions
+    words : a further line of text
     """
     # A method that a setting lacks is not trained for the small print.
     asked = [replace(s, train=False, _records={}) for s in settings] if methods else settings
@@ -144,9 +144,9 @@ def stamp(fig, *settings, methods: Iterable[str] = (), one=False, n=0, kept=Fals
 
 
 def _broken(line: str, room: int) -> str:
-    """A line broken between the things it lists: few lines of about equal length.
+    """Break a line between the items that it lists, into few lines of about equal length.
 
-    No line has more than `room` letters, if the things are not longer.
+    No line has more than `room` letters, unless an item is longer.
 
     >>> _broken("MNIST · mlp · 1 seed", 13).replace("\u00a0", " ").splitlines()
     ['MNIST', 'mlp · 1 seed']
@@ -161,7 +161,7 @@ def _broken(line: str, room: int) -> str:
 
 @dataclass(repr=False)
 class Provenance:
-    """The box that says from which runs the numbers of a page are."""
+    """A box that says which runs the numbers of a page come from."""
 
     records: list[Record]
 
@@ -190,12 +190,12 @@ class Provenance:
 
 
 def provenance(*settings, methods: Sequence[str] = ()) -> Provenance:
-    """The box that says from which runs the numbers of a page are.
+    """Make the box that says which runs the numbers of a page come from.
 
     Parameters
     ----------
     settings : `results.Results` of the page
-    methods : those to count where the plan gives a setting none
+    methods : the methods to count in a setting for which the plan lists none
     """
     records = [r for s in settings for m in s.methods or methods for r in s.records(m)]
     return Provenance(list({record.name: record for record in records}.values()))

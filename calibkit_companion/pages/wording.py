@@ -1,6 +1,6 @@
-"""One comparison in words: what a number is called, and a `results.Row` as a sentence or heading.
+"""Put comparisons into words: a `results.Row` as a sentence or a heading, a number as a name.
 
-It is the one place that decides these words; labels of methods and metrics are in ``terms.toml``.
+All pages take these words from here. Labels of methods and metrics are in ``terms.toml``.
 """
 
 from math import isnan
@@ -48,7 +48,7 @@ _UNITS = {100: "points", 1000: "thousandths"}
 
 
 def sentence(row) -> str:
-    """A `results.Row` as a sentence, with its unit and with what it is compared with.
+    """Write a `results.Row` as a sentence, with its unit and the other side of the comparison.
 
     >>> from calibkit_companion.results import Number, Operand, Series, row
     >>> lower = Series({0: -0.08, 1: -0.07, 2: -0.075})
@@ -72,7 +72,7 @@ def sentence(row) -> str:
 
 
 def _of_one(operand) -> dict[str, str]:
-    """By outcome, the sentence on a level or on a change in training, with {} for the number."""
+    """Return sentences about a level or a change in training, by outcome; {} is the number."""
     (what, qualifiers), since = _parts(operand.number), _since(operand.number)
     what = f"the {what} of {name(operand)}"
     return {
@@ -85,7 +85,7 @@ def _of_one(operand) -> dict[str, str]:
 
 
 def _of_step(operand, step: str) -> dict[str, str]:
-    """By outcome, the sentence on a step after training, with {} for the number."""
+    """Return sentences about a step after training, by outcome; {} is the number."""
     what = f"the {_parts(operand.number)[0]} of {name(operand)}"
     return {
         "lower": f"{step} lowers {what} by {{}}",
@@ -96,7 +96,7 @@ def _of_step(operand, step: str) -> dict[str, str]:
 
 
 def _of_two(of, against) -> dict[str, str]:
-    """By outcome, the sentence on two operands, with {} for the number."""
+    """Return sentences about two operands, by outcome; {} is the number."""
     if of.minus:
         what, other = _effect(of), f"that {_apart(of, against)}"
     else:
@@ -112,7 +112,7 @@ def _of_two(of, against) -> dict[str, str]:
 
 
 def heading(row) -> str:
-    """What a row measures, against what, and in which unit: the same for all rows of one group.
+    """Write the heading of a group of rows: the number, the other side, and the unit.
 
     >>> from calibkit_companion.results import Number, Operand, Series, row
     >>> of, against = (Operand(name, Number("ece", "ts_ece")) for name in ("mixup", "erm"))
@@ -132,7 +132,7 @@ def heading(row) -> str:
 
 
 def number_label(number) -> str:
-    """What a `results.Number` is called inside a sentence.
+    """Name a `results.Number` inside a sentence.
 
     >>> from calibkit_companion.results import Number
     >>> number_label(Number("ece", "ts_ece")), number_label(Number("temperature"))
@@ -145,7 +145,7 @@ def number_label(number) -> str:
 
 
 def name(operand) -> str:
-    """What an operand's method is called inside a sentence, without a capital that is no name's.
+    """Name the method of an operand inside a sentence; only proper names keep their capital.
 
     >>> from calibkit_companion.results import Operand
     >>> [name(Operand(method)) for method in ("erm", "brier", "fmfp")]
@@ -155,12 +155,19 @@ def name(operand) -> str:
 
 
 def label(row) -> str:
-    """What the first operand of a row is called at the head of a line."""
+    """Name the first operand of a row at the start of a line."""
     return row.of.words or terms.label(row.of.method)
 
 
 def difference(row, unit: bool = False, size: bool = False) -> str:
-    """The difference with its interval; `size`: without its sign."""
+    """Write the estimate of a row with its interval.
+
+    Parameters
+    ----------
+    row : a `results.Row`
+    unit : add the unit, such as "points"
+    size : write the size of the difference without its sign
+    """
     if isnan(row.estimate):
         return ""
     scale = terms.metric_label(row.metric)[1]
@@ -172,11 +179,24 @@ def difference(row, unit: bool = False, size: bool = False) -> str:
     return interval.format(scale, digits=1 if scale > 1 else 3, unit=words, sign=signed)
 
 
+def give_or_take(number, estimate: float, error: float) -> str:
+    """An estimate with its standard error, in the units of tables.
+
+    >>> from calibkit_companion.results import Number
+    >>> give_or_take(Number("auroc"), -0.001, 0.0015), give_or_take(Number("nll"), 0.01, 0.02)
+    ('−0.10 ± 0.15 points', '+0.010 ± 0.020')
+    """
+    scale = terms.metric_label(number.metric)[1]
+    digits = 2 if scale > 1 else 3
+    text = f"{scale * estimate:+.{digits}f} ± {scale * error:.{digits}f}".replace("-", "−")
+    return " ".join(filter(None, [text, _UNITS.get(scale, "")]))
+
+
 # --- parts of sentences ---------------------------------------------------------------------------
 
 
 def _level(operand) -> str:
-    """The number of an operand, as the subject of a sentence."""
+    """Write the number of an operand as the subject of a sentence."""
     metric, qualifiers = _parts(operand.number)
     if since := _since(operand.number):
         metric, qualifiers = f"change of {metric}", f"{qualifiers} since {since}".strip()
@@ -184,7 +204,7 @@ def _level(operand) -> str:
 
 
 def _other(of, against) -> str:
-    """The second operand of a comparison of levels: its method, and in what its number differs."""
+    """Name the second operand of a comparison: its method, and how its number differs."""
     if against.words:
         return against.words
     differing = _differing(of, against)
@@ -198,7 +218,7 @@ def _other(of, against) -> str:
 
 
 def _effect(operand) -> str:
-    """A difference that is itself compared, as the subject of a sentence."""
+    """Write an operand that is a difference as the subject of a sentence."""
     if step := _step(operand, operand.minus):
         return f"the effect of {step} on the {_parts(operand.number)[0]} of {name(operand)}"
     what, minus = number_label(operand.number), operand.minus
@@ -208,7 +228,7 @@ def _effect(operand) -> str:
 
 
 def _apart(of, against) -> str:
-    """In what a second effect differs from a first: method, what it is compared with, where."""
+    """Say how a second effect differs from a first effect: method, baseline, data, setting."""
     words = [] if against.method == of.method else [f"of {name(against)}"]
     baseline = against.minus
     if baseline and (baseline.method != of.minus.method):
@@ -217,12 +237,12 @@ def _apart(of, against) -> str:
 
 
 def _differing(of, against) -> list[str]:
-    """The fields in which the numbers of two operands differ."""
+    """List the fields in which the numbers of two operands differ."""
     return of.number.differing(against.number)
 
 
 def _qualifiers(of, against) -> list[str]:
-    """In what the second operand differs besides method and metric: its number, its setting."""
+    """List how the second operand differs besides method and metric, in words."""
     number = against.number
     words = {
         "recalibration": _AFTER.get(number.recalibration, "as trained"),
@@ -239,7 +259,7 @@ def _qualifiers(of, against) -> list[str]:
 
 
 def _step(of, against) -> str:
-    """What was done after training, if that is all in which two operands differ; else empty."""
+    """Name the recalibration if two operands differ in nothing else; otherwise empty."""
     if against.words or against.method != of.method or against.setting != of.setting:
         return ""
     only = _differing(of, against) == ["recalibration"] and against.number.recalibration == "none"
@@ -247,7 +267,7 @@ def _step(of, against) -> str:
 
 
 def _parts(number) -> tuple[str, str]:
-    """The metric of a number, and after what, when, by which score and on which data."""
+    """Name the metric of a number, and its recalibration, time, score and test set in words."""
     label = terms.inside(terms.metric_label(number.metric, unit=False)[0].removesuffix(" × 1000"))
     after = _AFTER.get(number.recalibration, "")
     if number.metric == "temperature":  # that of the papers is fitted by ECE
@@ -263,12 +283,12 @@ def _parts(number) -> tuple[str, str]:
 
 
 def _when(at: str | int) -> str:
-    """When a number was measured; empty for the end of training."""
+    """Say when a number was measured; empty for the end of training."""
     return f"at epoch {at}" if isinstance(at, int) else _WHEN.get(at, "")
 
 
 def _since(number) -> str:
-    """The time since which a change is meant; empty for a number that is no change."""
+    """Name the start of a change; empty for a number that is not a change."""
     return _SINCE.get(number.since, "")
 
 

@@ -1,1 +1,1 @@
-"""What a run leaves: its record, as a folder or as rows of the released tables."""
+"""Records: the results of a run, in a folder or in rows of the released tables."""

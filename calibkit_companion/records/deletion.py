@@ -1,7 +1,8 @@
-"""Folders of runs deleted: of what is released only what the tables hold as well.
+"""Delete folders of runs.
 
-The predictions of a released run stay. Everything is compared before anything goes, and of each
-folder the record goes first: what is left of it by a killed process counts as no record.
+The folder of a released run is deleted only if the released tables hold the same numbers, and its
+predictions stay. All folders are compared with the tables before the first file is deleted. In each
+folder ``run.json`` is deleted first: if the process is killed, the rest does not count as a record.
 """
 
 import os
@@ -19,10 +20,15 @@ _PREDICTIONS = "arrays.npz"
 
 
 def present() -> dict[str, bool]:
-    """Names of the folders that can be deleted, and whether each is of a run that is known.
+    """List the folders that can be deleted.
 
-    Not known is a folder without a record, and in no table: its predictions may be the only ones.
-    Folders with nothing but the predictions of a released run are not among them.
+    Folders that hold only the predictions of a released run are left out.
+
+    Returns
+    -------
+    dict of bool
+        By name of the folder, whether the run is in a table or the folder has a record. A folder
+        without either may hold the only predictions of a run.
     """
     if not files.exists(folders.runs_root()):
         return {}
@@ -37,12 +43,16 @@ def present() -> dict[str, bool]:
 
 
 def remove(names: Iterable[str]) -> None:
-    """Delete the folders of runs, all of them or, if one must stay, none.
+    """Delete the folders of runs: all of them or, if there is an error, none.
+
+    Parameters
+    ----------
+    names : names of the runs
 
     Raises
     ------
     ValueError
-        The tables do not hold what a folder does, or another process trains the run.
+        A folder holds numbers that the tables do not hold, or another process trains a run.
     """
     root = folders.runs_root()
     with release.held():
@@ -50,7 +60,7 @@ def remove(names: Iterable[str]) -> None:
         found = {path: tables.find(path.name) for path in present}
         for path, released in found.items():
             if folders.held(path.name, root):
-                raise ValueError(f"{path}: another process trains it; nothing was deleted")
+                raise ValueError(f"{path}: another process trains this run; nothing was deleted")
             if released:
                 _compare(path, *released)
         for path, released in found.items():
@@ -61,22 +71,22 @@ def remove(names: Iterable[str]) -> None:
 
 
 def _compare(folder: Path, info: dict, its: Tables) -> None:
-    """Raise unless the tables of a released run hold all that its folder does."""
+    """Raise an error unless the tables of a released run hold all numbers of its folder."""
     its.opened.check()
-    its.opened.flush()  # version 0.1.0 did not
+    its.opened.flush()  # version 0.1.0 did not flush them to disk
     if not files.exists(folder / "run.json"):
-        return  # what a killed process left; it was compared then
+        return  # a killed deletion left this folder after the comparison
     try:
         own = folders.opened(folder)
         same = own.info == info and _same(own, Record(own.name, its.folder, info, its))
     except DamagedRecord:
         if not its.opened.sealed:
             raise
-        return  # the tables are as they were written, the folder is not
+        return  # only the folder is damaged: the tables match their checksums
     if not same:
         raise ValueError(
-            f"{folder}: the tables in {its.folder} do not hold what is there; nothing was deleted. "
-            "calibkit collect puts it there"
+            f"{folder}: the tables in {its.folder} lack numbers of this folder, so nothing was "
+            "deleted; calibkit collect adds them"
         )
 
 
@@ -97,7 +107,7 @@ def _same(own: Record, released: Record) -> bool:
 
 
 def _replicates(record: Record) -> dict:
-    """Metrics and their replicates by name, of a record that keeps them."""
+    """Metrics and their replicates by name; empty for a record without replicates."""
     if "replicates.npz" not in record.info["sha256"]:
         return {}
     its = record.replicates
@@ -106,7 +116,7 @@ def _replicates(record: Record) -> dict:
 
 
 def _reduce(folder: Path) -> None:
-    """Leave the predictions of a released run, if it has some."""
+    """Delete everything in the folder of a released run but its predictions."""
     others = [path for path in folder.iterdir() if path.name != _PREDICTIONS]
     for path in sorted(others, key=lambda path: path.name != "run.json"):
         files.remove(path)

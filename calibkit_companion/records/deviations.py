@@ -1,4 +1,8 @@
-"""How far metrics of a run lie from their estimates on resamples of its test set."""
+"""Metrics of a run on resamples of its test set, from which intervals are computed.
+
+A replicate is the metric on one resample. The estimate is the metric on the whole test set. The
+deviation is the replicate minus the estimate.
+"""
 
 import warnings
 from dataclasses import dataclass
@@ -22,41 +26,42 @@ from calibkit.stats.models import Answers, Model, Ranked
 from calibkit.stats.resamples import evaluated, evaluator
 from calibkit_companion.records.keys import BY_LOG_ODDS
 
-# What every run keeps replicates of, as trained and behind recalibration; and as trained alone.
+# Metrics whose replicates every run keeps: COMPARED as trained and after each recalibration,
+# RANKING also with the p-norm as the score, UNCHANGED only as trained.
 COMPARED = (
     "accuracy", "ece", "adaptive_ece", "classwise_ece",
     "ece_floor", "excess_ece", "excess_adaptive_ece", "excess_classwise_ece",
     "nll", "brier", "auroc", "aupr_error", "aupr_success", "aurc", "eaurc", "fpr_at_tpr",
     *(f"risk_at_coverage_{share}" for share in (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)),
 )  # fmt: skip
-RANKING = ("auroc", "aupr_error", "aupr_success", "aurc", "eaurc", "fpr_at_tpr")  # by the p-norm
+RANKING = ("auroc", "aupr_error", "aupr_success", "aurc", "eaurc", "fpr_at_tpr")
 UNCHANGED = ("confidence", "confidence_gap", "histogram_overlap", "ece_correct")
 
 
 @dataclass(frozen=True, eq=False)
 class Replicates:
-    """Metrics of one run on resamples of its test set: how far each lies from its estimate.
+    """Metrics of one run on n resamples of its test set, as deviations from the estimates.
 
-    What is drawn depends only on the size of the test set, so the i-th replicate of every run on
-    that set has the same samples, and differences of deviations come from paired resamples. Made by
-    `replicates_of_run`, kept in a file of some 30 KB, used by `mean_over_seeds`.
+    The resamples depend only on the size of the test set. So the i-th replicate of every run on a
+    test set has the same samples, and the deviations of two runs are paired. `replicates_of_run`
+    makes replicates, and `stats.mean_over_seeds` takes them. A file of them has some 30 KB.
 
     Attributes
     ----------
     names : tuple of str
-        Metrics (`COMPARED` and a few more) as trained, ``auroc``; `COMPARED` after each
-        recalibration, ``auroc_ts_nll``; `RANKING` by the p-norm of the logits, ``auroc_p_norm``;
-        and what ranks by the log-odds, ``auroc_log_odds`` and ``auroc_ts_nll_log_odds``: without
-        that ending it ranks by the confidence, as in version 0.1. Older files have no p-norm and no
-        log-odds.
+        Names of the numbers. ``auroc`` is a metric as trained (`COMPARED` and `UNCHANGED`), and
+        ``auroc_ts_nll`` a metric after a recalibration (`COMPARED`). ``auroc_p_norm`` takes the
+        p-norm of the logits as the score (`RANKING`). ``auroc_log_odds`` and
+        ``auroc_ts_nll_log_odds`` take the log-odds as the score; names without such an ending take
+        the confidence. Older files have neither p-norm nor log-odds.
     estimates : array (names,)
         Values on the whole test set.
     deviations : array (names, n)
-        Replicate minus estimate; ``nan`` where a replicate leaves the metric undefined.
+        Replicate minus estimate; NaN for a resample on which the metric is undefined.
     temperatures : dict of str to float
-        Of ``ts_nll``, ``ts_ece`` and ``optimal``.
+        Temperatures of the recalibrations ``ts_nll``, ``ts_ece`` and ``optimal``.
     p : float, optional
-        Of `confidence.p_norm`, with the highest AUROC on the validation data.
+        The p of the p-norm: the one with the highest AUROC on the validation data.
     """
 
     names: tuple[str, ...]
@@ -93,7 +98,7 @@ class Replicates:
         return float(self.estimates[self._place[name]])
 
     def deviation(self, name: str) -> Array:
-        """What each resample adds to a metric.
+        """The deviations of a metric on all resamples.
 
         Parameters
         ----------
@@ -113,10 +118,10 @@ class Replicates:
         return self.deviations[self._place[name]].astype(np.float64)
 
     def save(self, path: str | Path) -> None:
-        """Write an ``.npz`` without pickles, some 30 KB.
+        """Write the replicates to an ``.npz`` file of some 30 KB, without pickles.
 
-        Deviations are rounded to 255 steps up to the largest, which changes their standard
-        deviation by less than 0.1 %; with 200 replicates it is uncertain by 5 % anyway.
+        Deviations are rounded to 255 steps (see `quantised`). This changes their standard deviation
+        by less than 0.1 %. With 200 replicates the standard deviation is uncertain by 5 % anyway.
 
         Parameters
         ----------
@@ -136,12 +141,12 @@ class Replicates:
         )
 
     def quantised(self) -> tuple[Array, Array]:
-        """Deviations in whole steps, as files keep them.
+        """Deviations rounded to multiples of a step, as files keep them.
 
         Returns
         -------
         steps : array (names, n) of int8
-            From -127 to 127; -128 where a replicate leaves the metric undefined.
+            Deviations divided by the step, from -127 to 127; -128 means undefined.
         step : array (names, 1) of float32
             Size of a step, in the units of the metric.
 
@@ -158,17 +163,17 @@ class Replicates:
 
     @classmethod
     def load(cls, path: str | Path) -> "Replicates":
-        """Read what `save` wrote.
+        """Read a file that `save` wrote.
 
         Parameters
         ----------
         path : path
-            The file.
+            The ``.npz`` file.
 
         Returns
         -------
         Replicates
-            With deviations in float32.
+            Its deviations are float32.
         """
         with np.load(path, allow_pickle=False) as file:
             of = zip(file["recalibrations"].tolist(), file["temperatures"].tolist(), strict=True)
@@ -187,35 +192,39 @@ def replicates_of_run(
     seed: int = 0,
     kind: Kind = "logits",
 ) -> Replicates:
-    """Metrics of a run on resamples of its test set, as trained and after recalibration.
+    """Compute all metrics of a run on resamples of its test set, as trained and recalibrated.
 
-    By the p-norm of the logits, too, with the p of the highest AUROC on the validation data.
-    Recalibrations are ``ts_nll`` and ``ts_ece`` (temperature scaling by the NLL and by the ECE of
-    the validation data), ``binned`` (histogram binning fitted there) and ``optimal`` (the
-    temperature of lowest ECE on the test set itself). None is refitted in a replicate, so
-    replicates show the uncertainty of the test set, given the run, its validation data and the fit.
+    There are four recalibrations. ``ts_nll`` and ``ts_ece`` are temperature scaling with the lowest
+    NLL and the lowest ECE on the validation data. ``binned`` is histogram binning fitted on the
+    validation data. ``optimal`` is the temperature with the lowest ECE on the test set itself.
+    Ranking metrics are also computed with the p-norm of the logits as the score, for the p with the
+    highest AUROC on the validation data.
+
+    No recalibration is fitted again on a resample. So the replicates show the uncertainty of the
+    test set alone, not that of training or of the fit.
 
     Parameters
     ----------
     logits : array or tensor, shape (m, k)
-        Scores before the softmax of the test set.
+        Scores of the test samples before the softmax.
     labels : array or tensor of integers, shape (m,)
-        Its true classes, 0 to k - 1.
+        True classes of the test samples, 0 to k - 1.
     val_logits : array or tensor, shape (v, k), optional
-        Scores before the softmax of the validation set; without it there is only ``optimal``.
+        Scores of the validation samples before the softmax. Without them the only recalibration is
+        ``optimal``, and there is no p-norm.
     val_labels : array or tensor of integers, shape (v,), optional
-        Its true classes.
+        True classes of the validation samples.
     n : int
-        Replicates, at least 2. Each draws m samples with replacement.
+        Number of resamples, at least 2. Each draws m samples with replacement.
     seed : int
-        Same seed, same resamples; runs can be compared if they share `n` and `seed`.
+        Seed of the resamples. Only runs with equal `n` and `seed` can be compared.
     kind : {"logits", "probs"}
-        "probs" if the logits are probabilities, which are refused otherwise.
+        "probs" if `logits` and `val_logits` are probabilities; "logits" refuses probabilities.
 
     Returns
     -------
     Replicates
-        Of all metrics, as trained and after each recalibration.
+        All metrics, as trained and after each recalibration.
 
     Raises
     ------
@@ -234,7 +243,7 @@ def replicates_of_run(
     ... )
     ((20,), True)
     """
-    from calibkit import confidence, posthoc  # here: nothing else needs them
+    from calibkit import confidence, posthoc  # loaded late: only this function needs them
 
     given, logits = logits, as_logits(logits, kind=kind)
     labels = as_labels(labels, logits.shape[1], len(logits))
@@ -244,7 +253,8 @@ def replicates_of_run(
         if val_logits is not None:
             held_out = as_logits(val_logits, "val_logits", kind), val_labels
             right = held_out[0].argmax(axis=1) == to_numpy(val_labels, "val_labels")
-            if logits.shape[1] > 2 and right.any() and not right.all():  # two classes: all the same
+            # With two classes every p ranks alike.
+            if logits.shape[1] > 2 and right.any() and not right.all():
                 p = confidence.choose_p(*held_out)
             for objective in ("nll", "ece"):
                 best = posthoc.optimal_temperature(*held_out, objective)
@@ -253,7 +263,7 @@ def replicates_of_run(
             parts["_binned"] = log_of_map(binned), COMPARED
         temperatures["optimal"] = posthoc.optimal_temperature(logits, labels, "ece")[0]
     parts |= {f"_{name}": (logits / value, COMPARED) for name, value in temperatures.items()}
-    for part in [part for part in parts if part != "_binned"]:  # that makes equal confidences
+    for part in [part for part in parts if part != "_binned"]:  # binning ties confidences
         its = metrics.per_sample(parts[part][0], labels)
         odds = Ranked(its["confidence"], its["correct"], log_odds(parts[part][0]))
         parts[part + BY_LOG_ODDS] = odds, tuple(filter(metrics.ranks, COMPARED))

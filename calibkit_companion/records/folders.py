@@ -1,18 +1,20 @@
-"""Where the record of a run lives, and how it is written and read. NumPy only, no pickle.
+"""Write and read the records of runs in folders, with NumPy alone and without pickles.
 
-A record is a folder named like its run:
+A record is a folder with the name of its run:
 
-- ``run.json``: the run, its provenance, the checksums of the other files, and its own (seal);
-- ``history.csv``: one row per evaluated epoch;
-- ``arrays.npz``: logits, labels and what was tracked for each training sample;
-- ``shifted.csv.gz``, if requested: one row per shift of the test set and severity;
-- ``replicates.npz``: its metrics on resamples of the test set (`deviations.Replicates`).
+- ``run.json``: the run, its provenance, the checksums of the other files, and the seal, which is
+  the checksum of ``run.json`` itself;
+- ``history.csv``: a row for each evaluated epoch;
+- ``arrays.npz``: logits, labels, and what was measured of the tracked training samples;
+- ``shifted.csv.gz``, if the protocol asks for it: a row for each shift of the test set;
+- ``replicates.npz``: metrics on resamples of the test set (`deviations.Replicates`).
 
-A record is written into a temporary folder and renamed, so half a record never counts.
+A record is written into a temporary folder, which is then renamed. So an incomplete record never
+counts.
 
-Released records are rows of tables instead (`calibkit_companion.records.tables`); readers see one
-store, in which a local folder comes first. A **light** record is one whose predictions are not
-beside its tables: it keeps its metrics, their uncertainty and its history.
+Released records are rows of tables (`calibkit_companion.records.tables`). A run may have both; then
+the folder is read. A **light** record has no predictions: it keeps metrics, their uncertainty and
+the history.
 """
 
 import csv
@@ -34,49 +36,66 @@ from calibkit_companion.experiments.run import Run
 from calibkit_companion.records import tables
 from calibkit_companion.records.record import SHIFTED, DamagedRecord, Record
 
-VERSION = 2  # of what a record holds
+VERSION = 2  # version of the format of records
 
 
 FILES = {"history.csv", "arrays.npz", SHIFTED, "replicates.npz"}  # beside run.json
-ABSENT = FileNotFoundError, IsADirectoryError  # other errors say nothing about the record
+ABSENT = FileNotFoundError, IsADirectoryError  # after other errors a record may exist
 
 
 def runs_root() -> Path:
+    """Return the folder that holds the folders of runs."""
     return cache_root() / "runs"
 
 
 def _seal(info: dict) -> str:
-    """SHA-256 of the content of ``run.json``, without the seal itself."""
+    """Compute the SHA-256 of the content of ``run.json`` without the seal."""
     rest = {key: value for key, value in info.items() if key != "seal"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
 def load(run: Run, root: Path | None = None) -> Record | None:
-    """The record of a run, from its folder or the released tables; None when there is none.
+    """Find the record of a run, in a folder or else in the released tables.
+
+    Parameters
+    ----------
+    run : the run
+    root : folder of the records; by default `runs_root()`. With another folder the tables are not
+        searched.
+
+    Returns
+    -------
+    Record or None
+        None if the run has no record.
 
     Raises
     ------
     DamagedRecord
-        The folder is there but its ``run.json`` cannot be read or belongs to another run.
+        The ``run.json`` of the folder cannot be read or belongs to another run.
     """
-    folder = os.path.join(
-        root or runs_root(), run.name
-    )  # thousands are asked for: no Path for each
+    # Text, because thousands of Path objects are slow.
+    folder = os.path.join(root or runs_root(), run.name)
     if not files.exists(os.path.join(folder, "run.json")):
         if root is None and (released := tables.find(run.name)):
             return Record(run.name, released[1].folder, *released)
-        if not files.names(folder):  # the workflow makes empty ones
+        if not files.names(folder):  # the workflow engine makes empty folders
             return None
     return opened(Path(folder), run.content)
 
 
 def opened(folder: Path, content: dict | None = None) -> Record:
-    """The record in a folder, of the run with this content or of any; see `load`."""
+    """Read the record in a folder; errors as in `load`.
+
+    Parameters
+    ----------
+    folder : the folder
+    content : `Run.content` of the run that must have made the record; None accepts any run
+    """
     mend = f"calibkit train {folder.name} sets the folder aside and trains it again"
     try:
         info = json.loads(files.read(folder / "run.json"))
         if info["run"] != (content or info["run"]):
-            raise DamagedRecord(f"{folder}: holds a different run from the one it is named after")
+            raise DamagedRecord(f"{folder}: run.json is of a different run than the folder's name")
         if info["seal"] != _seal(info) or not info["sha256"].keys() <= FILES:
             raise DamagedRecord(f"{folder}: run.json was altered; {mend}")
         return Record(folder.name, folder, info)
@@ -85,19 +104,21 @@ def opened(folder: Path, content: dict | None = None) -> Record:
 
 
 def has(run: Run) -> bool:
-    """Whether there is a record of a run, as a folder or in the released tables."""
+    """Whether a run has a record, in a folder or in the released tables."""
     return files.exists(runs_root() / run.name / "run.json") or tables.find(run.name) is not None
 
 
 def verify(run: Run, root: Path | None = None) -> Record | None:
-    """Like `load`, with the other files checked; a damaged record is set aside.
+    """Find the record of a run as `load` does, and compare all files with their checksums.
+
+    The folder of a damaged record is renamed, and the run then counts as not trained.
 
     Raises
     ------
     DamagedRecord
-        It is damaged and the folder cannot be written.
+        The record is damaged and its folder cannot be renamed.
     OSError
-        It cannot be read, which does not mean that it is damaged.
+        The record cannot be read; it may still be undamaged.
     """
     try:
         record = load(run, root)
@@ -109,11 +130,11 @@ def verify(run: Run, root: Path | None = None) -> Record | None:
         aside = path.with_name(f".damaged-{path.name}")
         shutil.rmtree(aside, ignore_errors=True)
         try:
-            if root is None and _has_released_predictions(path):  # they are no part of the damage
+            if root is None and _has_released_predictions(path):  # which stay in place
                 _set_aside(path, aside)
             else:
                 path.rename(aside)
-        except FileNotFoundError:  # another process was quicker
+        except FileNotFoundError:  # another process has set it aside
             return None
         except OSError as other:
             raise DamagedRecord(f"{error}; it cannot be set aside ({other})") from None
@@ -127,7 +148,10 @@ def _has_released_predictions(folder: Path) -> bool:
 
 
 def _set_aside(folder: Path, aside: Path) -> None:
-    """All of a record but its predictions; without ``run.json`` it is no record any more."""
+    """Move a record to another folder, except for its predictions.
+
+    ``run.json`` is moved, so the rest does not count as a record.
+    """
     aside.mkdir()
     others = [path for path in folder.iterdir() if path.name != "arrays.npz"]
     for file in sorted(others, key=lambda file: file.name != "run.json"):
@@ -143,7 +167,18 @@ def save(
     root: Path | None = None,
     shifted: list[dict] = (),
 ) -> Record:
-    """Write a record in one step: all of it or nothing."""
+    """Write the record of a run in one step; a killed process leaves no part of it.
+
+    Parameters
+    ----------
+    run : the run
+    status : "done" or "diverged"
+    history : metrics by name, for each evaluated epoch
+    arrays : logits, labels and measurements of tracked samples by name; empty after divergence
+    provenance : machine, versions, start and seconds of the training
+    root : folder of the records; by default `runs_root()`
+    shifted : metrics by name, for each shift of the test set
+    """
     root = root or runs_root()
     draft, path = root / f".draft-{run.name}-{os.getpid()}", root / run.name
     shutil.rmtree(draft, ignore_errors=True)
@@ -157,7 +192,7 @@ def save(
             info = _finish(draft, {"status": status, "run": run.content}, provenance, {})
         old = root / f".replaced-{run.name}-{os.getpid()}"
         with suppress(FileNotFoundError):
-            path.rename(old)  # it kept no predictions, and was trained again
+            path.rename(old)  # the old record without predictions
         draft.rename(path)
         files.flush(root)
         shutil.rmtree(old, ignore_errors=True)
@@ -168,16 +203,24 @@ def save(
 
 
 def epochs_file(run: "Run | Record", root: Path | None = None) -> Path:
-    """Where the logits of a run at every evaluated epoch are kept, beside its record.
+    """Return the path of the file with the logits of a run at every evaluated epoch.
 
-    ``epochs`` (e,), ``test`` (e, n, k) and ``validation`` (e, m, k), in half precision. It is no
-    part of the record: a run may have one or not. What it says becomes rows of the released tables.
+    The file holds the arrays ``epochs`` (e,), ``test`` (e, n, k) and ``validation`` (e, m, k), with
+    logits in half precision. It lies beside the record and is optional. `calibkit collect` turns
+    the logits into numbers of the released tables.
     """
     return (root or runs_root()) / f".epochs-{run.name}.npz"
 
 
 def save_epochs(run: Run, kept: dict, root: Path | None = None) -> None:
-    """Write the logits of every evaluated epoch in one step: (test, validation) by epoch."""
+    """Write `epochs_file` in one step.
+
+    Parameters
+    ----------
+    run : the run
+    kept : by epoch, logits of the test samples (n, k) and of the validation samples (m, k)
+    root : folder of the records; by default `runs_root()`
+    """
     path = epochs_file(run, root)
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(f".{os.getpid()}")
@@ -190,25 +233,26 @@ def save_epochs(run: Run, kept: dict, root: Path | None = None) -> None:
 
 
 def _finish(draft: Path, run: dict, provenance: dict, others: dict) -> dict:
-    """Write ``run.json`` with the checksums of all files, and flush those here to disk.
+    """Write ``run.json`` with the checksums of all files of a record, and flush a draft to disk.
 
-    `others` has the checksums of files that are in place already.
+    `others` are checksums, by name, of files that lie in the folder of the record and not in the
+    draft.
     """
     sums = {f.name: digest(f) for f in draft.iterdir()} | others
     info = {"version": VERSION} | run
     info |= {"sha256": dict(sorted(sums.items())), "provenance": provenance}
     text = json.dumps(info | {"seal": _seal(info)}, indent=1) + "\n"
     (draft / "run.json").write_text(text)
-    for path in (*draft.iterdir(), draft):  # on disk before the name says so
+    for path in (*draft.iterdir(), draft):  # on disk before the folder is renamed
         files.flush(path)
     return json.loads(text)
 
 
 def add_replicates(record: Record) -> Record:
-    """Keep a record's metrics on resamples beside its predictions: they take seconds to make.
+    """Add ``replicates.npz`` to a record, because computing the replicates takes seconds.
 
-    ``run.json`` says which files count and is replaced in one step: if killed at any moment, the
-    record is either the old one or the new one.
+    ``run.json`` lists the files that count, and is replaced in one step. So a killed process leaves
+    either the old record or the new record.
     """
     record.check()
     if record.diverged or record.tables or "replicates.npz" in record.info["sha256"]:
@@ -221,8 +265,9 @@ def add_replicates(record: Record) -> Record:
         with files.named(draft):
             record.replicates.save(draft / "replicates.npz")
             info = _finish(draft, run, record.info["provenance"], record.info["sha256"])
-        then = (record.path / "run.json").stat()  # nothing that was made from the record is old now
-        with files.named(draft):  # an error of utime says no name
+        # run.json keeps its time, so that pages made from the record count as up to date.
+        then = (record.path / "run.json").stat()
+        with files.named(draft):  # errors of os.utime name no file
             os.utime(draft / "run.json", ns=(then.st_atime_ns, then.st_mtime_ns))
         for file in ("replicates.npz", "run.json"):  # in this order
             (draft / file).replace(record.path / file)
@@ -245,7 +290,7 @@ def _write_table(path: Path, rows: list[dict], digits: int = 7) -> None:
 
 
 def discard(folder: Path) -> None:
-    """Delete a folder; killed at any moment, it is there whole or counts no more."""
+    """Delete a folder; if the process is killed, the folder is complete or does not count."""
     gone = folder.with_name(f".deleted-{folder.name}-{os.getpid()}")
     folder.rename(gone)
     files.remove(gone)
@@ -257,26 +302,30 @@ def held(name: str, root: Path | None = None) -> bool:
 
     lock = (root or runs_root()) / f".{name}.lock"
     try:
-        if lock.exists():  # checking leaves no file behind
+        if lock.exists():  # acquiring the lock would create the file
             with cache.locked(lock, wait=False):
                 pass
     except Timeout:
         return True
-    except OSError:  # where nothing can be written, nobody trains
+    except OSError:  # nobody trains in a folder that cannot be written
         pass
     return False
 
 
 @contextmanager
 def locked(run: Run, root: Path | None = None, wait: bool = True):
-    """Hold a run: a second process that wants it waits here, then finds the record.
+    """A context in which no other process trains a run.
 
-    Or, if it is not to wait, raises ``filelock.Timeout``.
+    Parameters
+    ----------
+    run : the run
+    root : folder of the records; by default `runs_root()`
+    wait : wait while another process trains the run; False raises ``filelock.Timeout`` instead
     """
     root = root or runs_root()
     root.mkdir(parents=True, exist_ok=True)
     with cache.locked(root / f".{run.name}.lock", wait):
-        # We hold the lock, so drafts of this run are what a killed process left behind.
+        # This process holds the lock, so a killed process left the drafts of this run.
         for old in root.glob(f".replaced-{run.name}-*"):
             shutil.rmtree(old) if files.exists(root / run.name) else old.rename(root / run.name)
         for draft in root.glob(f".draft-{run.name}-*"):

@@ -1,7 +1,8 @@
-"""What identifies a number of a run, and how files spell it: every spelling is translated here.
+"""The keys of the numbers of a run, and the names that files give them.
 
 A number is a metric, after a recalibration, ranked by a score (`Key`). Tables of results have a
-column for each of these. Other files join them to one name, and spell a recalibration in two ways:
+column for each of the three. Other files join them to one name. There are two spellings of a
+recalibration in such names, and this module translates both:
 
 - `deviations.Replicates` has names such as ``auroc_ts_nll_log_odds`` and ``ece_optimal``;
 - histories, tables of shifted test sets and the papers' ledger have columns such as ``ece_scaled``,
@@ -14,13 +15,13 @@ from typing import NamedTuple
 
 from calibkit.terms import choose
 
-BY_LOG_ODDS = "_log_odds"  # ends the name of a metric that is ranked by them
+BY_LOG_ODDS = "_log_odds"  # ending of names of metrics whose score is the log-odds
 
 
 class Recalibration(StrEnum):
     """What is done to the logits of a run before a number is measured.
 
-    The values are the spelling of tables of results, of commands and of `results.Number`.
+    Tables of results, commands and `results.Number` spell a recalibration by these values.
     """
 
     NONE = "none"  # as trained
@@ -31,29 +32,29 @@ class Recalibration(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> None:
-        """Refuse another name in one line with the valid ones."""
+        """Raise an error that lists the valid names."""
         choose("recalibration", str(value), list(map(str, cls)))
 
     @property
     def scales(self) -> bool:
-        """Whether it divides the logits by a temperature, so that no prediction changes."""
+        """Whether the recalibration divides the logits by a temperature; predictions then stay."""
         return self in (Recalibration.TS_NLL, Recalibration.TS_ECE, Recalibration.TS_TEST)
 
     @property
     def objective(self) -> str:
-        """What its temperature minimises: "nll" or "ece"."""
+        """The metric that the temperature minimises: "nll" or "ece"."""
         return "nll" if self is Recalibration.TS_NLL else "ece"
 
 
 class Key(NamedTuple):
-    """What identifies a number of a run, at its end or at an epoch.
+    """The key of a number among all numbers that a run has at its end or at an epoch.
 
     Attributes
     ----------
-    metric : as `calibkit.terms.METRICS` has it
-    recalibration : what is done to the logits before it is measured
-    score : what ranks the samples: "max_probability", "log_odds", "p_norm"
-    validation : on how many validation samples the recalibration is fitted; 0: all
+    metric : a name in `calibkit.terms.METRICS`
+    recalibration : a `Recalibration`, or its value
+    score : the score that ranks the samples: "max_probability", "log_odds" or "p_norm"
+    validation : number of validation samples on which the recalibration is fitted; 0 means all
     """
 
     metric: str
@@ -62,7 +63,7 @@ class Key(NamedTuple):
     validation: int = 0
 
 
-_IN_REPLICATES = {Recalibration.TS_TEST: "optimal"}  # the others have their values there
+_IN_REPLICATES = {Recalibration.TS_TEST: "optimal"}  # the others are spelt by their values
 _IN_COLUMNS = {
     Recalibration.TS_ECE: "_scaled",
     Recalibration.TS_TEST: "_optimal",
@@ -90,7 +91,7 @@ def replicate_name(key: Key) -> str:
 
 
 def read_replicate_name(name: str) -> Key:
-    """The key of a number by its name in `deviations.Replicates`.
+    """Translate a name of `deviations.Replicates` into the key of the number.
 
     >>> read_replicate_name("ece_optimal")[:3]
     ('ece', <Recalibration.TS_TEST: 'ts_test'>, 'max_probability')
@@ -110,7 +111,7 @@ def read_replicate_name(name: str) -> Key:
 
 
 def fit_name(recalibration: str) -> str:
-    """What `deviations.Replicates` calls a recalibration, among its temperatures and in its names.
+    """The name of a recalibration in `deviations.Replicates`.
 
     >>> fit_name("ts_nll"), fit_name("ts_test")
     ('ts_nll', 'optimal')
@@ -119,7 +120,7 @@ def fit_name(recalibration: str) -> str:
 
 
 def read_fit_name(name: str) -> Recalibration:
-    """The recalibration that `deviations.Replicates` calls so.
+    """Translate the name of a recalibration in `deviations.Replicates` into the recalibration.
 
     >>> read_fit_name("optimal")
     <Recalibration.TS_TEST: 'ts_test'>
@@ -131,7 +132,7 @@ def read_fit_name(name: str) -> Recalibration:
 
 
 def column(key: Key) -> str:
-    """The column of a number; empty if no such file has one.
+    """The column of a number in a history or a table of shifted test sets; empty without a column.
 
     >>> column(Key("ece", "ts_ece")), column(Key("auroc", "ts_ece", "log_odds"))
     ('ece_scaled', 'auroc_scaled_log_odds')
@@ -146,7 +147,7 @@ def column(key: Key) -> str:
 
 
 def read_column(name: str) -> Key:
-    """The key of a number by its column.
+    """Translate a column of a history or of a table of shifted test sets into a key.
 
     >>> read_column("ece_optimal")[:2]
     ('ece', <Recalibration.TS_TEST: 'ts_test'>)
@@ -161,7 +162,7 @@ def read_column(name: str) -> Key:
 
 
 def test_sets(table: Mapping) -> list[str]:
-    """The test set of each row in a table of shifted test sets, as `results.Number` names it.
+    """The name of the test set in each row of a table of shifted test sets, as in `results.Number`.
 
     >>> test_sets({"shift": ["blur", "cifar10_1"], "severity": [3.0, 0.0]})
     ['blur-3', 'cifar10_1-0']
@@ -171,6 +172,6 @@ def test_sets(table: Mapping) -> list[str]:
 
 
 def _without_log_odds(name: str) -> tuple[str, str]:
-    """A name without the ending that says that the log-odds rank, and the score that ranks."""
+    """Split a name into the name without `BY_LOG_ODDS` and the score that ranks."""
     plain = name.removesuffix(BY_LOG_ODDS)
     return plain, "max_probability" if plain == name else "log_odds"

@@ -1,12 +1,13 @@
-"""The tables of one setting, published in one step and opened as one.
+"""Publish the tables of one setting in one step, and read tables of one release only.
 
-A folder holds tables named by their content, such as ``results-3f9a1c02d4e5b6a7.parquet``, and
-``manifest.json``, which names those that count and the SHA-256 of each. `publish` writes new tables
-beside the old ones, then replaces the manifest: that one rename is the switch. Only then the tables
-that it no longer names go. Who has opened them reads on.
+A folder holds tables whose names contain the start of their checksum, such as
+``results-3f9a1c02d4e5b6a7.parquet``, and ``manifest.json``, which lists the tables that count with
+the SHA-256 of each. `publish` writes new tables beside the old tables and then replaces the
+manifest, which is a single rename. Afterwards it deletes the old tables. A process that opened the
+old tables before can still read them.
 
-Version 0.1.0 wrote ``results.parquet`` and no manifest. Such tables are read as they are. A table
-of today says in its own metadata that it has a manifest, so a lost one is noticed.
+Version 0.1.0 wrote ``results.parquet`` and no manifest. Such tables are read without checks. Newer
+tables say in their metadata that they have a manifest, so a lost manifest is noticed.
 """
 
 import hashlib
@@ -26,28 +27,33 @@ from calibkit.terms import extras
 
 MANIFEST = "manifest.json"
 KINDS = ("runs", "history", "shifted", "results", "epochs")
-NOTE = b"calibkit"  # in a table's metadata: which tables its manifest names
-_VERSION = 1  # of the manifest
+NOTE = b"calibkit"  # key in the metadata of a table; the value is made by `note`
+_VERSION = 1  # version of the format of manifests
 _NAMED = re.compile(rf"({'|'.join(KINDS)})-([0-9a-f]{{16}})\.parquet")
 
 
 class DamagedTables(OSError):
-    """Tables on disk that are not what was written."""
+    """Tables on disk are missing, or differ from those that were written."""
 
 
 def note(kinds) -> dict[bytes, bytes]:
-    """What a table says in its metadata: that it is one of `kinds`, which a manifest names."""
+    """Make the metadata of a table: it belongs to a manifest with tables of these kinds."""
     return {NOTE: json.dumps({"manifest": MANIFEST, "tables": sorted(kinds)}).encode()}
 
 
 class Opened:
-    """The tables of a folder as they were when it was opened, whatever is published meanwhile.
+    """The tables of a folder at one moment, even if other tables are published afterwards.
+
+    Parameters
+    ----------
+    folder : the folder of the tables of a setting
 
     Raises
     ------
     DamagedTables
-        The manifest is lost or altered, or names a table that is not there; when read, also that a
-        table is not the one that was written. The line says which file, and what mends it.
+        The manifest is missing or altered, or a table that it lists is missing. Reading a table
+        raises the error if the table differs from its checksum. The message names the file and says
+        what mends it.
     """
 
     def __init__(self, folder: Path):
@@ -58,14 +64,14 @@ class Opened:
 
     @property
     def sealed(self) -> bool:
-        """Whether there are checksums; version 0.1.0 wrote none."""
+        """Whether the tables have checksums; those of version 0.1.0 have none."""
         return bool(self.sums)
 
     def path(self, kind: str) -> Path:
         return self.folder / os.path.basename(self._files[kind].name)
 
     def content(self, kind: str) -> bytes:
-        """The bytes of a table, compared with the manifest when they are read first."""
+        """Read the bytes of a table; the first time they are compared with the checksum."""
         with files.named(self.path(kind)):
             content = _whole(self._files[kind])
         if self.sealed and kind not in self._compared:
@@ -75,17 +81,20 @@ class Opened:
         return content
 
     def check(self) -> None:
-        """Compare every table with the manifest."""
+        """Compare every table with its checksum; raise `DamagedTables` if one differs."""
         for kind in self.sums.keys() - self._compared:
             self.content(kind)
 
     def flush(self) -> None:
-        """Return once every table is on the disk."""
+        """Flush every table to disk."""
         for path in (*map(self.path, self._files), self.folder):
             files.flush(path)
 
     def read(self, kind: str, columns: list[str] | None = None):
-        """An Arrow table, or None if there is none of this kind; of `columns` those it has."""
+        """Read a table as an Arrow table; None if the folder has no table of this kind.
+
+        `columns` names the columns to read; names that the table lacks are ignored.
+        """
         with extras():
             import pyarrow as pa
             import pyarrow.parquet as parquet
@@ -115,19 +124,24 @@ def _whole(file: BinaryIO) -> bytes:
     if not hasattr(os, "pread"):  # Windows
         file.seek(0)
         return file.read()
-    parts = []  # from the start, wherever a forked process has left the common position
+    parts = []  # by offset: forked processes share the position in the file
     while part := os.pread(file.fileno(), 1 << 30, sum(map(len, parts))):
         parts.append(part)
     return b"".join(parts)
 
 
 def state(folder: str) -> tuple | None:
-    """What changes when tables are published in a folder; None if it holds none.
+    """Return a value that changes whenever tables are published in a folder.
+
+    Returns
+    -------
+    tuple or None
+        None if the folder holds no tables.
 
     Raises
     ------
     DamagedTables
-        It holds tables of today, and no manifest.
+        The folder holds newer tables than those of version 0.1.0, but no manifest.
     """
     for name in (MANIFEST, "runs.parquet"):
         with suppress(FileNotFoundError, NotADirectoryError):
@@ -135,19 +149,22 @@ def state(folder: str) -> tuple | None:
             return name, stat.st_mtime_ns, stat.st_size, stat.st_ino
     with suppress(FileNotFoundError, NotADirectoryError):
         if any(name.startswith("runs-") and _NAMED.fullmatch(name) for name in os.listdir(folder)):
-            if not files.exists(os.path.join(folder, MANIFEST)):  # nor was it published just now
+            if not files.exists(os.path.join(folder, MANIFEST)):  # it may just have been published
                 raise _lost(Path(folder))
             return state(folder)
     return None
 
 
 def file_of(folder: Path) -> Path:
-    """The file that is replaced whenever tables are published there."""
+    """Return the file of a folder that is replaced whenever tables are published in the folder."""
     return folder / (MANIFEST if files.exists(folder / MANIFEST) else "runs.parquet")
 
 
 def _open(folder: Path) -> tuple[dict[str, str], dict[str, BinaryIO]]:
-    """SHA-256 and open file of each table, by kind; no sums where there is no manifest."""
+    """Open the tables of a folder.
+
+    Returns the checksums by kind, which are empty without a manifest, and the open files by kind.
+    """
     while True:
         sums = _manifest(folder)
         named = {kind: _name(kind, value) for kind, value in (sums or {}).items()}
@@ -159,7 +176,7 @@ def _open(folder: Path) -> tuple[dict[str, str], dict[str, BinaryIO]]:
                 opened[kind] = open(path, "rb")  # noqa: SIM115 (open as long as its reader lives)
             except FileNotFoundError:
                 lacking = path
-        # Published meanwhile: some of what was named may be gone, so it starts again.
+        # Other tables were published just now and a listed table is gone: start again.
         if (lacking or sums is None) and _manifest(folder) != sums:
             _close(opened)
             continue
@@ -169,7 +186,7 @@ def _open(folder: Path) -> tuple[dict[str, str], dict[str, BinaryIO]]:
 
 
 def _manifest(folder: Path) -> dict[str, str] | None:
-    """SHA-256 by kind; None without a manifest."""
+    """Read the checksums of the tables by kind; None without a manifest."""
     try:
         content = files.read(folder / MANIFEST)
     except FileNotFoundError:
@@ -185,7 +202,7 @@ def _manifest(folder: Path) -> dict[str, str] | None:
 
 
 def _text(sums: Mapping[str, str]) -> bytes:
-    """The manifest of some tables, with a seal: a changed one is not taken for another."""
+    """Write the manifest of some tables as JSON, with a checksum of the manifest itself."""
     info = {"version": _VERSION, "tables": dict(sorted(sums.items()))}
     seal = hashlib.sha256(json.dumps(info).encode()).hexdigest()
     return (json.dumps(info | {"seal": seal}, indent=1) + "\n").encode()
@@ -210,13 +227,23 @@ def _lost(folder: Path) -> DamagedTables:
 
 
 def publish(folder: Path, tables: Mapping[str, bytes]) -> None:
-    """Put tables, by kind, in the place of those that a folder has, in one step.
+    """Replace the tables of a folder in one step.
 
-    Killed at any moment, the folder has the old tables or the new ones, and perhaps more files that
-    do not count, which `tidy` removes.
+    If the process is killed, the folder has either the old tables or the new tables. It may hold
+    further files that do not count, which `tidy` removes.
+
+    Parameters
+    ----------
+    folder : the folder of the tables of a setting
+    tables : contents of the Parquet files by kind
+
+    Raises
+    ------
+    FileExistsError
+        The folder holds other files and no tables.
     """
     sums = {kind: hashlib.sha256(content).hexdigest() for kind, content in tables.items()}
-    if state(str(folder)) is None:  # the first: the whole folder comes into place
+    if state(str(folder)) is None:  # no tables yet: rename a whole folder
         draft = folder.with_name(f".draft-{folder.name}-{os.getpid()}")
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(parents=True)
@@ -236,17 +263,17 @@ def publish(folder: Path, tables: Mapping[str, bytes]) -> None:
 def _fill(folder: Path, tables: Mapping[str, bytes], sums: Mapping[str, str]) -> None:
     for kind, content in tables.items():
         path = folder / _name(kind, sums[kind])
-        if not files.exists(path) or files.read(path) != content:  # else it is the same as before
+        if not files.exists(path) or files.read(path) != content:  # an unchanged table stays
             files.publish({path: content})
     files.flush(folder)
     files.publish({folder / MANIFEST: _text(sums)})
 
 
 def tidy(folder: Path) -> None:
-    """Remove what does not count in a folder of tables; write its manifest anew if it is lost.
+    """Remove the files that do not count from a folder of tables, and replace a lost manifest.
 
-    A manifest can be written if there is one table of each kind that the tables name, each with the
-    content that its name says; otherwise the folder stays as it is, and reading it is refused.
+    The manifest can be replaced if the folder has exactly one undamaged table of each kind that the
+    metadata of the tables list. Otherwise the folder stays as it is.
     """
     try:
         if state(str(folder)) is None:
@@ -257,14 +284,17 @@ def tidy(folder: Path) -> None:
             return
         files.publish({folder / MANIFEST: _text(sums)})
     counts = {_name(kind, value) for kind, value in (sums or {}).items()}
-    with suppress(PermissionError):  # Windows keeps what someone has open; it goes another time
+    with suppress(PermissionError):  # Windows cannot delete an open file; a later call does
         for path in _beside(folder, old=sums is not None):
             if path.name not in counts:
                 path.unlink(missing_ok=True)
 
 
 def _beside(folder: Path, old: bool) -> Iterator[Path]:
-    """Tables of today and drafts of files; with `old`, tables of version 0.1.0 as well."""
+    """Yield tables with a checksum in their name, and drafts; with `old`, also old tables.
+
+    Old tables are those of version 0.1.0.
+    """
     for path in sorted(folder.iterdir()):
         of_before = old and path.name in {f"{kind}.parquet" for kind in KINDS}
         if of_before or _NAMED.fullmatch(path.name) or files.is_draft(path.name):
@@ -272,7 +302,7 @@ def _beside(folder: Path, old: bool) -> Iterator[Path]:
 
 
 def _found(folder: Path) -> dict[str, str]:
-    """SHA-256 by kind of the tables of a folder, if they can only be of one release."""
+    """Compute the checksums of a folder's tables by kind; empty unless all are of one release."""
     import pyarrow.parquet as parquet
 
     sums: dict[str, str] = {}

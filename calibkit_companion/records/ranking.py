@@ -1,8 +1,9 @@
-"""What a record says of its predictions, by both rankings.
+"""The metrics that a record keeps of its predictions, with two scores.
 
-Version 0.1 ranked by the confidence in single precision, and some records keep no logits. So all
-have that ranking, under the usual names; those trained since also have the one by log-odds
-(`calibkit.metrics.summary`), under names that end in `keys.BY_LOG_ODDS`.
+The AUROC and other metrics rank samples by a score. In version 0.1 the score was the confidence in
+single precision. Records of that version without logits cannot be ranked again, so all records keep
+the metrics by the confidence under the usual names. Newer records also keep the metrics by the
+log-odds, as `calibkit.metrics.summary` computes them, under names that end in `keys.BY_LOG_ODDS`.
 """
 
 import numpy as np
@@ -12,8 +13,15 @@ from calibkit_companion.records.keys import BY_LOG_ODDS
 
 
 def summary(logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
-    """`metrics.summary` by the confidence, and what ranks also by the log-odds.
+    """Compute all metrics by the confidence, and those that rank samples also by the log-odds.
 
+    Parameters
+    ----------
+    logits : float array (n, k)
+    labels : integer array (n,)
+
+    Examples
+    --------
     >>> logits = np.array([[0.0, 60.0], [0.0, 50.0], [0.0, 40.0]], np.float32)
     >>> found = summary(logits, np.array([1, 1, 0]))
     >>> found["auroc"], found["auroc_log_odds"]

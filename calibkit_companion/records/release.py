@@ -1,4 +1,4 @@
-"""Released tables: made from records, and published as a whole or not at all."""
+"""Make the released tables from records."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,17 +19,17 @@ from calibkit_companion.records.tables import codes_of, decimal, released_root, 
 
 
 def write(folder: Path, records: Iterable, more: Callable = lambda record: []) -> None:
-    """Publish the tables of one setting from `record.Record`, all of them or none.
+    """Publish the tables of one setting in one step.
 
-    Rows of records that are in tables already are taken over as they are. A setting is written
-    whole: what its tables held before and is not among `records` is gone.
+    The new tables replace the old tables: only the runs of `records` remain. The rows of a record
+    that was read from tables are copied unchanged.
 
     Parameters
     ----------
-    folder : of the setting; it is made if need be
-    records : all of the setting
-    more : gives rows that a record does not have: the fields of `Key`, ``value``, and ``epoch`` for
-        a number of one epoch
+    folder : folder of the tables of the setting; created if missing
+    records : all records (`record.Record`) of the setting
+    more : function of a record that returns further numbers, as dicts with the fields of `Key`,
+        ``value`` and, for a number at an epoch, ``epoch``
     """
     with extras():
         import pyarrow as pa
@@ -68,7 +68,7 @@ def write(folder: Path, records: Iterable, more: Callable = lambda record: []) -
 
 
 def _identity(record) -> dict[str, list]:
-    """The row of a run in the table ``runs``, as columns."""
+    """Make the row of a run in the table ``runs``, as columns of length 1."""
     run = record.info["run"]
     made = run["method"] | {"options": tuple(sorted(run["method"].get("options", {}).items()))}
     columns = {"run": record.name} | {k: run[k] for k in ("dataset", "network")}
@@ -78,12 +78,12 @@ def _identity(record) -> dict[str, list]:
 
 
 def _table_of(run: str, columns: Mapping):
-    """An Arrow table of one run, from its columns."""
+    """Make an Arrow table of one run from columns."""
     import pyarrow as pa
 
     types = {"step": pa.float32(), "validation": pa.int32(), "epoch": pa.int32()}
     own = {k: pa.array(v, types.get(k)) for k, v in columns.items() if k != "steps"}
-    if "epoch" in own and "value" not in own:  # a history: like its other columns
+    if "epoch" in own and "value" not in own:  # a history keeps epochs in the type that it has
         own["epoch"] = pa.array(columns["epoch"])
     if "steps" in columns:
         size = next(len(v) for v in columns["steps"] if v is not None)
@@ -92,7 +92,7 @@ def _table_of(run: str, columns: Mapping):
 
 
 def _plain(table):
-    """A table that was read, with texts and numbers as they were before it was written."""
+    """Give the columns of a table that was read the types that they had before writing."""
     import pyarrow as pa
 
     for i, field in enumerate(table.schema):
@@ -105,7 +105,7 @@ def _plain(table):
 
 
 def _encoded(table, note: dict[bytes, bytes]) -> bytes:
-    """A table as a Parquet file, with a checksum of each page and a note in its metadata."""
+    """Write an Arrow table as the bytes of a Parquet file, with `note` in its metadata."""
     import pyarrow as pa
     import pyarrow.parquet as parquet
 
@@ -132,7 +132,7 @@ def _encoded(table, note: dict[bytes, bytes]) -> bytes:
     table, content = table.replace_schema_metadata(note), pa.BufferOutputStream()
     with parquet.ParquetWriter(content, table.schema, **options) as file:
         ends = [0, len(table)]
-        if exact:  # a group of rows for each metric: who filters by one reads no other
+        if exact:  # a group of rows for each metric: a reader can skip the others
             codes, _ = codes_of(table["metric"])
             ends = np.flatnonzero(np.r_[True, codes[1:] != codes[:-1], True]).tolist()
         for start, end in pairwise(ends):
@@ -144,8 +144,8 @@ def _encoded(table, note: dict[bytes, bytes]) -> bytes:
 def held() -> Iterator[None]:
     """A context in which no other process publishes tables.
 
-    What a killed process left behind is removed first. Folders that version 0.1.0 left between its
-    two renames are brought back.
+    At the start, drafts and half-deleted folders of killed processes are removed. Version 0.1.0
+    replaced a folder by two renames; if it was killed between them, the old folder is put back.
     """
     runs, root = cache_root() / "runs", released_root()
     runs.mkdir(parents=True, exist_ok=True)

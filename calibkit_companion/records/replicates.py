@@ -1,4 +1,4 @@
-"""`deviations.Replicates` as rows of the tables of results."""
+"""Turn `deviations.Replicates` into rows of the tables of results."""
 
 import numpy as np
 
@@ -6,13 +6,18 @@ from calibkit_companion.records.keys import Key, read_fit_name, read_replicate_n
 
 
 def rows_of(replicates, steps: np.ndarray, step: np.ndarray) -> list[dict]:
-    """Rows of the tables of results: the fields of `Key`, ``value`` and, where drawn, the steps.
+    """Make a row of the tables of results for each number of some replicates.
 
     Parameters
     ----------
-    replicates : deviations.Replicates
-    steps : array (names, n) of int8, the deviations in whole steps
-    step : array (names, 1), the size of a step
+    replicates : `deviations.Replicates` of a run
+    steps : int8 array (names, n), deviations as multiples of a step
+    step : float array (names, 1), size of a step
+
+    Returns
+    -------
+    list of dict
+        The fields of `Key`, ``value`` and, for a number with replicates, ``step`` and ``steps``.
     """
     rows = []
     for i, name in enumerate(replicates.names):

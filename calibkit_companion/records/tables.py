@@ -1,17 +1,17 @@
-"""Records as tables: a folder for each setting, in place of a folder for each run.
+"""Read the released tables, which hold the records of many runs in a folder for each setting.
 
-- ``runs``: a row for each run, its identity in columns and its ``run.json`` as text;
-- ``results``: a row for each number of its end: ``metric, recalibration, score,
-  validation, run, value`` and, where there are replicates, ``step`` and ``steps`` (a byte each: the
-  deviation is their product, -128 is undefined), sorted so that a metric's rows lie together;
-- ``history``, ``shifted``: a row as in the tables of a record;
-- ``epochs``: a row for each evaluated epoch of runs whose predictions were kept then, and
-  number of it, as in the results;
+- ``runs``: a row for each run, with its method, data and seed in columns and ``run.json`` as text;
+- ``results``: a row for each number at the end of a run, sorted by metric. The columns are
+  ``metric, recalibration, score, validation, run, value`` and, for a number with replicates,
+  ``step`` and ``steps`` (a byte for each resample). The product of the two is the deviation of the
+  number on that resample; -128 means undefined;
+- ``history``, ``shifted``: the rows of the same tables in the folder of a record;
+- ``epochs``: the rows of ``results``, with a column ``epoch``, for each evaluated epoch of runs
+  that kept their predictions through training.
 
-Each is a Parquet file that ``manifest.json`` names (`calibkit_companion.records.manifest`).
-`release.write` makes them from records, `find` gives a run's part of them. A folder of runs is
-local work; tables are what is released. The predictions of a run that keeps them stay where its
-training put them, beside the tables: ``runs/RUN/arrays.npz``.
+Each table is a Parquet file that ``manifest.json`` lists (`calibkit_companion.records.manifest`).
+`release.write` makes the tables from records, and `find` looks up a run. Predictions are not in the
+tables. A run that keeps predictions has them in its folder, ``runs/RUN/arrays.npz``.
 """
 
 import json
@@ -30,18 +30,23 @@ from calibkit_companion.data.cache import cache_root
 from calibkit_companion.records import manifest
 from calibkit_companion.records.keys import Key, fit_name, replicate_name
 
-DIGITS = 7  # at most, of numbers in histories and tables of shifted test sets
-FRESH = 0.1  # seconds for which what was seen is not looked for again
-_UNDEFINED = -128  # a step of a replicate that leaves the metric undefined
+DIGITS = 7  # most digits of numbers in histories and in tables of shifted test sets
+FRESH = 0.1  # seconds during which the folder of tables is not looked at again
+_UNDEFINED = -128  # the step on a resample for which the metric is undefined
 
 
 def released_root() -> Path:
-    """The folder of the released tables, with a folder for each setting."""
+    """Return the folder of the released tables, which holds a folder for each setting."""
     return cache_root() / "released"
 
 
 class Tables:
-    """The tables of one setting, as they were when they were opened; each is read on first use."""
+    """The tables of one setting, as they were when they were opened; each is read on first use.
+
+    Parameters
+    ----------
+    folder : the folder of the setting
+    """
 
     def __init__(self, folder: Path):
         self.folder, self.opened = folder, manifest.Opened(folder)
@@ -57,7 +62,7 @@ class Tables:
         return {}
 
     def rows(self, table: str, run: str) -> dict[str, np.ndarray]:
-        """The columns of a run in the table "history" or "shifted", without empty ones."""
+        """Return the columns of a run in the table "history" or "shifted", without empty ones."""
         if table not in self._parts:
             self._parts[table] = dict(_by_run(_columns(self.opened.read(table))))
         part, columns = self._parts[table].get(run, (None, {}))
@@ -65,37 +70,42 @@ class Tables:
 
     @cached_property
     def ends(self) -> "_Numbers":
-        """Numbers of the end of runs, by `Key`."""
+        """The numbers at the end of all runs, by `Key`."""
         return _Numbers(self.opened, "results")
 
     @cached_property
     def epochs(self) -> "_Numbers":
-        """Numbers of runs whose predictions were kept through training, by `Key` and epoch."""
+        """The numbers at evaluated epochs, by `Key` and epoch; only some runs have them."""
         return _Numbers(self.opened, "epochs")
 
     def number(self, run: str, key: Key, epoch: int | None = None) -> float | None:
-        """A number of a run at its end, or at an epoch; None if it is not kept."""
+        """Return a number of a run at its end, or at an epoch; None if it is not kept."""
         numbers, row = self._find(run, key, epoch)
         return None if row is None else float(numbers.value[row])
 
     def deviation(self, run: str, key: Key, epoch: int | None = None) -> np.ndarray | None:
-        """What each resample of the test set adds to such a number; None without replicates."""
+        """Return the deviations (n,) of a number on resamples; None without replicates."""
         numbers, row = self._find(run, key, epoch)
         drawn = row is not None and numbers.drawn[row]
         return numbers.deviations(row).astype(np.float64) if drawn else None
 
     def _find(self, run: str, key: Key, epoch: int | None) -> tuple["_Numbers", int | None]:
-        """The table that a number would be in, and its row there."""
+        """Find a number: the table that may hold it, and its row in this table or None."""
         numbers = self.ends if epoch is None else self.epochs
         return numbers, numbers.of(run).get((*key, epoch) if numbers is self.epochs else (*key,))
 
     def predictions(self, run: str) -> Path:
-        """The file of the predictions of a run, whether it is there or not."""
-        return self.folder.resolve().parent.parent / "runs" / run / "arrays.npz"
+        """Return the path of the predictions of a run; the file may be missing."""
+        return self._runs / run / "arrays.npz"
+
+    @cached_property
+    def _runs(self) -> Path:
+        """The folder of runs beside the folder of released tables."""
+        return self.folder.resolve().parent.parent / "runs"
 
 
 class _Numbers:
-    """A table of numbers: values at once, their replicates on demand."""
+    """A table of numbers; values are read at once, and replicates when they are needed."""
 
     def __init__(self, opened: manifest.Opened, kind: str):
         self._opened, self._kind = opened, kind
@@ -109,38 +119,38 @@ class _Numbers:
         runs, labels = codes_of(table["run"])
         self._of = {run: {} for run in labels}
         places = list(self._of.values())
-        # Rows of one number lie together: its name is put together once, not with every row.
+        # Rows with the same key lie together: each key is made once, not once for every row.
         ends = np.flatnonzero(np.r_[True, np.diff(np.stack([c for c, _ in key])).any(0), True])
         for start, end in pairwise(ends):
             number = tuple(labels[codes[start]] for codes, labels in key)
             for row, run in enumerate(runs[start:end].tolist(), start):
                 places[run][number] = row
         if sum(map(len, places)) < len(runs):
-            raise ValueError(f"{opened.path(kind)}: two rows of one run and number")
+            raise ValueError(f"{opened.path(kind)}: two rows for the same run and number")
 
     def of(self, run: str) -> dict[tuple, int]:
-        """The rows of a run, by their key."""
+        """Return the rows of a run by key (with the epoch, if there is one)."""
         return self._of.get(run, {})
 
     def values(self, run: str) -> dict[tuple, float]:
-        """The numbers of a run, by their key."""
+        """Return the numbers of a run by key (with the epoch, if there is one)."""
         return {key: float(self.value[row]) for key, row in self.of(run).items()}
 
     @cached_property
     def _steps(self) -> np.ndarray:
-        """The deviations of every row in whole steps (rows, n), without a copy."""
+        """The deviations of every row as multiples of its step, int8 (rows, n), without a copy."""
         column = self._opened.read(self._kind, ["steps"])["steps"].combine_chunks()
         size = column.type.byte_width
         steps = np.frombuffer(column.buffers()[1], np.int8)[column.offset * size :]
         return steps[: len(column) * size].reshape(-1, size)
 
     def deviations(self, rows: int | np.ndarray) -> np.ndarray:
-        """What each resample adds to the numbers of some rows (rows, n)."""
+        """Return the deviations (rows, n) of the numbers in some rows."""
         steps, step = self._steps[rows], self._step[rows][..., None]
         return np.where(steps == _UNDEFINED, np.float32(np.nan), steps * step)
 
     def replicates(self, run: str):
-        """`deviations.Replicates` of a run."""
+        """Make the `deviations.Replicates` of a run."""
         from calibkit_companion.records import deviations
 
         numbers = {Key(*key): row for key, row in self.of(run).items()}
@@ -162,7 +172,10 @@ class _Numbers:
 
 
 def _by_run(columns: dict) -> Iterable[tuple[str, tuple[slice, dict]]]:
-    """Each run with the place of its rows and the columns in which it has a value."""
+    """Yield each run with the slice of its rows and the columns in which it has a value.
+
+    Columns in single precision are rounded by `decimal`.
+    """
     if not columns:
         return
     runs = columns.pop("run")
@@ -179,12 +192,12 @@ def _by_run(columns: dict) -> Iterable[tuple[str, tuple[slice, dict]]]:
 
 
 def _columns(table) -> dict[str, np.ndarray]:
-    """The columns of an Arrow table by name; empty without a table."""
+    """Return the columns of an Arrow table as arrays by name; empty if the table is None."""
     return {k: _array(table[k]) for k in table.column_names} if table else {}
 
 
 def _array(column) -> np.ndarray:
-    """An Arrow column as an array; Arrow's own conversion would import pandas."""
+    """Convert an Arrow column to an array without importing pandas, as Arrow would."""
     from pyarrow import types  # late: not every command reads tables
 
     if types.is_dictionary(column.type):
@@ -196,7 +209,7 @@ def _array(column) -> np.ndarray:
 
 
 def _numbers(array) -> np.ndarray:
-    """An Arrow array of numbers, with NaN for a missing one; Arrow's own fill imports pandas."""
+    """Convert an Arrow array of numbers to an array, with NaN for a missing number."""
     if not array.null_count:
         return np.from_dlpack(array)
     known = np.from_dlpack(array.is_valid().cast("uint8")).astype(bool)
@@ -206,7 +219,7 @@ def _numbers(array) -> np.ndarray:
 
 
 def codes_of(column) -> tuple[np.ndarray, list]:
-    """A column as codes (n,), and the list of distinct values to which they point."""
+    """Return a column as codes (n,), which are indices into the list of distinct values."""
     from pyarrow import types  # late: not every command reads tables
 
     if types.is_dictionary(column.type):
@@ -220,7 +233,7 @@ _POWERS = np.array([float(f"1e{k}") for k in range(40)])
 
 
 def decimal(single: np.ndarray) -> np.ndarray:
-    """The numbers of at most `DIGITS` digits that are nearest to numbers in single precision."""
+    """Round numbers in single precision to `DIGITS` decimal digits, as float64."""
     x = single.astype(np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         digits = DIGITS - 1 - np.floor(np.log10(np.abs(x)))
@@ -228,21 +241,21 @@ def decimal(single: np.ndarray) -> np.ndarray:
         return np.rint(x * _POWERS[digits]) / _POWERS[digits]
 
 
-_OPEN: dict[str, tuple[tuple, Tables]] = {}  # by folder: its state, its tables
-seen: list = []  # root, when, and what was there: not looked for again with every run
-_index: dict[str, Tables] = {}  # by run, of what was there
-_readers: list[set[str]] = []  # that go on with what they looked at first; folders there then
+_OPEN: dict[str, tuple[tuple, Tables]] = {}  # by folder: `manifest.state`, and the open tables
+seen: list = []  # the last look: root, time, tables by setting; empty: look again
+_index: dict[str, Tables] = {}  # by run, the tables of the last look that hold it
+_readers: list[set[str]] = []  # for each open `hold`: names of the folders of runs at that time
 
 
 def hold() -> None:
-    """Let this process read, from now on, the tables as it finds them at its next look."""
+    """Keep using the tables that this process finds next, even if others are published."""
     _readers.append(set(files.names(cache_root() / "runs")))
     seen.clear()
 
 
 @contextmanager
 def one_release() -> Iterator[None]:
-    """A context in which tables are read as at the first look, whatever is published meanwhile."""
+    """A context in which the tables that are found first stay in use, even if others come."""
     hold()
     try:
         yield
@@ -251,7 +264,7 @@ def one_release() -> Iterator[None]:
 
 
 def settings() -> dict[str, Tables]:
-    """The tables of every setting, by the key of the setting."""
+    """Return the tables of every setting by the key of the setting."""
     root = str(released_root())
     if seen and seen[0] == root and (_readers or time.monotonic() - seen[1] < FRESH):
         return seen[2]
@@ -264,7 +277,7 @@ def settings() -> dict[str, Tables]:
 
 
 def _look(root: str) -> dict[str, Tables]:
-    """The tables in a folder by setting; those that did not change stay open."""
+    """Open the tables in a folder, by setting; tables that did not change stay open."""
     found, kept = {}, {}
     for name in files.names(root):
         folder = os.path.join(root, name)
@@ -278,20 +291,23 @@ def _look(root: str) -> dict[str, Tables]:
 
 
 def _by_name(found: dict[str, Tables]) -> dict[str, Tables]:
-    """The tables of each run; of a run in two settings, those of the first."""
+    """Return the tables that hold each run; for a run in two settings those of the first one."""
     return {run: its for its in reversed(found.values()) for run in its.infos}
 
 
 def where() -> dict[str, Path]:
-    """By the name of each run in tables, the file that changes whenever these tables change."""
+    """For each run in tables, return the file that is replaced whenever these tables change."""
     settings()
     return {run: manifest.file_of(its.folder) for run, its in _index.items()}
 
 
 def find(run: str) -> tuple[dict, Tables] | None:
-    """``run.json`` of a run, and the tables that hold it; None if no table does."""
+    """Look up a run by name: the content of ``run.json`` and the tables that hold the run.
+
+    None if no tables hold the run.
+    """
     settings()
-    if run not in _index and _readers and run in _readers[-1]:  # its folder may have gone since
+    if run not in _index and _readers and run in _readers[-1]:  # its folder may since be deleted
         _index.update({name: its for name, its in _by_name(_look(seen[0])).items() if name == run})
     tables = _index.get(run)
     return (tables.infos[run], tables) if tables else None

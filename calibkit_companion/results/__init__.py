@@ -1,26 +1,29 @@
-"""Every measured number in one table, and the one function that compares methods.
+"""Read the numbers of all runs, and compare methods.
 
-A **number** is what a run measured: a metric, behind a recalibration, by a confidence score, on a
-test set, at an epoch (`Number`). Runs, and all that identifies them, are columns::
+A **number** of a run is a metric, after a recalibration, ranked by a confidence score, on a test
+set, at an epoch (`Number`). Numbers are in natural units: shares are numbers from 0 to 1 and not
+per cent, and the NLL is in nats. In the table of all numbers, `Results.frame`, method, data set,
+network and seed are columns::
 
     runs = results.load("fmfp")                       # a setting of the released edition
     runs.frame                                        # tidy: a row for each run and number
     runs.compare(["mixup", "sam"], to="erm", metric="auroc")
 
-`Results.compare` pairs two methods seed by seed and resample by resample and gives a `Row` for
-each: estimate, interval, seeds and one of four words. Chapters, the board of claims, the bench and
-the command line call it and nothing else.
+`Results.compare` compares some methods with another method, paired by seed and by resample of the
+test set. It returns a `Row` for each method: the difference, its interval, the number of seeds and
+the outcome, one of four words. All pages, the board of claims, the bench and the commands compare
+methods by this function.
 
 **The interval** covers two sources of uncertainty, the runs and the test set
-(`calibkit.stats.mean_over_seeds`), where a record keeps replicates of the number; a row says in
-`covers` when it is over seeds alone. A single run has no interval.
+(`calibkit.stats.mean_over_seeds`), if the records keep replicates of the number. Otherwise it
+covers the runs alone, and `Row.covers` says so. A single run has no interval.
 
-**The words** (`stats.Interval.outcome`): *higher* or *lower* if the interval excludes 0 and reaches
-beyond the margin, *no difference* if all of it lies within the margin, else *unclear*. The margin
-of a metric is the ± that the papers print for it, the median over their tables (`MARGINS`).
+**The outcome** (`stats.Interval.outcome`) is *higher* or *lower* if the interval excludes 0 and
+reaches beyond the margin. It is *no difference* if the whole interval lies within the margin, else
+*unclear*. The margin of a metric is the median of the ± that the papers print for it (`MARGINS`).
 
-A calibration error is compared as its column says: ``ece`` is the error that the papers print,
-``excess_ece`` what is left of it after the part that chance alone shows.
+The metric ``ece`` is the calibration error that the papers print. ``excess_ece`` is the ECE minus
+the ECE that a calibrated model shows by chance.
 """
 
 # ruff: noqa: F401 (names for those who use the package)

@@ -1,8 +1,9 @@
-"""A number's change through training, between two stretches of epochs that no run has chosen.
+"""Measure how a number changes in training, between the first and the last epochs of a period.
 
-The best of many noisy epochs is lucky, so a fall since then is partly luck. Leaving out the seed
-that is judged does not help enough: the choices depend on each other, and where the seeds share the
-noise of one test set, all are lucky at the same epoch (``benchmarks/since_a_drop.py``).
+A change since the best epoch would be biased: the best of many noisy epochs is partly lucky, so
+that a number seems to fall afterwards. Choosing the best epoch by the other seeds does not help
+enough. All seeds share the noise of one test set, so all are lucky at the same epoch
+(``benchmarks/since_a_drop.py``).
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,26 +18,27 @@ from calibkit_companion.records.record import Record
 from calibkit_companion.results.measure import Series
 from calibkit_companion.results.number import Number
 
-MOST = 5  # evaluated epochs at either end
-# Periods that begin after a milestone of the protocol, also where averaging has other rates.
+MOST = 5  # most evaluated epochs that a stretch at either end of the period has
+# Periods that begin after a milestone of the protocol, even if averaging has another schedule.
 _RATES = ("second_rate", "third_rate")
 
 
 @dataclass(frozen=True)
 class Change(Series):
-    """A change through training, by seed.
+    """The change of a number in training, by seed.
 
-    Here `draws` are no resamples. By seed they say how far each epoch of the first and of the last
-    stretch lies from the mean of its stretch (2j,).
+    Unlike in other series, `draws` hold no resamples. For each seed they hold the deviations of the
+    j epochs of the first stretch and of the j epochs of the last stretch from the mean of the
+    stretch (2j,).
     """
 
     @property
     def covers(self) -> str:
-        """The runs alone: what the test set adds to all epochs of a stretch is not known."""
+        """The runs alone: noise of the test set that all epochs of a stretch share is unknown."""
         return "runs" if self.seeds > 1 else ""
 
     def __sub__(self, other: Series | float) -> Series:
-        if isinstance(other, Change) and self._size != other._size:  # epochs are not paired
+        if isinstance(other, Change) and self._size != other._size:  # their epochs cannot be paired
             return replace(self, draws={}) - replace(other, draws={})
         return super().__sub__(other)
 
@@ -46,16 +48,22 @@ class Change(Series):
         return max(map(len, self.draws.values()), default=0)
 
     def mean(self) -> "MeanChange":
-        """The mean change over the seeds that have one."""
+        """Average the change over the seeds that have one."""
         there = [seed for seed, value in self.values.items() if not isnan(value)]
         noise = [self.draws[seed] for seed in there] if self.draws else []
         return mean_change([self.values[seed] for seed in there], noise)
 
 
 def since(records: Iterable[Record], number: Number) -> Series:
-    """The change of a number since the beginning of its period, `Number.since`, by seed.
+    """Compute the change of a number, by seed, over the period that `Number.since` names.
 
-    It is NaN for a run that lacks the number or has fewer than four evaluated epochs in the period.
+    The change is NaN for a run that lacks the number or has fewer than four evaluated epochs in the
+    period.
+
+    Parameters
+    ----------
+    records : the records of a method, one for each seed
+    number : the number, with `since`
     """
     by_seed = {record.info["run"]["seed"]: record for record in records}
     n = next((int(record.history["n"][-1]) for record in by_seed.values()), 0)
@@ -66,7 +74,7 @@ def since(records: Iterable[Record], number: Number) -> Series:
 
 
 def _stretches(record: Record, number: Number) -> np.ndarray:
-    """The number at the first and at the last epochs of a period (2, j); NaN if not there."""
+    """Return the number at the first and the last epochs of its period (2, j); NaN if missing."""
     values, chosen = record.history.get(column(number.key)), epochs(record, number.since)
     if values is None or chosen is None:
         return np.full((2, 2), nan)
@@ -74,9 +82,14 @@ def _stretches(record: Record, number: Number) -> np.ndarray:
 
 
 def epochs(record: Record, since: str) -> np.ndarray | None:
-    """The first and the last evaluated epochs of a period (2, j).
+    """Return the first j and the last j evaluated epochs of a period (2, j).
 
-    `since` is that of a `Number`. There are none where the period has fewer than four.
+    None for a period with fewer than four evaluated epochs.
+
+    Parameters
+    ----------
+    record : the record of a run
+    since : the period, as in `Number.since`
     """
     epoch, protocol = record.history["epoch"], record.info["run"]["protocol"]
     milestones = *protocol.get("milestones", ()), inf, inf
@@ -87,26 +100,27 @@ def epochs(record: Record, since: str) -> np.ndarray | None:
 
 
 def mean_change(values: Sequence[float], deviations: Sequence[np.ndarray]) -> "MeanChange":
-    r"""The mean over seeds of a change between two stretches of j epochs, with its uncertainty.
+    r"""Average a change between two stretches of j epochs over seeds, with its uncertainty.
 
     Runs that are tested on the same images can be lucky at the same epoch. An analysis of variance
-    of the epochs, seeds by epochs, tells this part from the noise of each run:
+    (seeds by epochs) separates this shared noise from the noise of each run:
 
     .. math::
         \mathrm{shared} = \max\big(\mathrm{MS}_\text{mean} - \mathrm{MS}_\text{rest} / k,\ 0\big),
         \qquad \mathrm{variance} = S^2 / k + \tfrac 2j \mathrm{shared}
 
-    with k runs whose changes have the variance S², the mean square of the mean curve about the
-    means of its stretches, on 2 (j - 1) degrees of freedom, and that of the rest. The interval is t
-    √variance on either side, on the degrees of freedom of Satterthwaite's rule. What the test
-    images add to all epochs of a stretch alike stays unseen.
+    Here k is the number of runs and S² the variance of their changes. MS_mean is the mean square of
+    the curve averaged over runs, about the means of its two stretches, with 2 (j - 1) degrees of
+    freedom. MS_rest is the mean square of what remains of the curves of the runs. The interval is
+    estimate ± t √variance, with degrees of freedom by Satterthwaite's rule. Noise of the test
+    images that all epochs of a stretch share is not covered.
 
     Parameters
     ----------
     values : sequence of float (k,)
         The change of each run.
     deviations : sequence of arrays (2j,)
-        Of each run the deviations of `Change`; empty: only the runs count.
+        `Change.draws` of each run; if empty, only the variance between runs counts.
 
     Examples
     --------
@@ -120,7 +134,7 @@ def mean_change(values: Sequence[float], deviations: Sequence[np.ndarray]) -> "M
     if runs < 2:
         return MeanChange(estimate, nan, 0.0, runs)
     own, shared = float(np.var(values, ddof=1)) / runs, 0.0
-    uncertain = own**2 / (runs - 1)  # of each part its square by its degrees of freedom
+    uncertain = own**2 / (runs - 1)  # each variance squared, over its freedom
     if len(deviations):
         noise = np.asarray(deviations, float)
         stretch = noise.shape[1] // 2
@@ -137,7 +151,7 @@ def mean_change(values: Sequence[float], deviations: Sequence[np.ndarray]) -> "M
 
 @dataclass(frozen=True)
 class MeanChange:
-    """A mean over runs; made by `mean_change`."""
+    """The mean of a change over runs, with its variance and degrees of freedom (`mean_change`)."""
 
     estimate: float
     variance: float
@@ -145,8 +159,8 @@ class MeanChange:
     seeds: int
 
     def interval(self, level: float = 0.95) -> stats.Interval:
-        """t √variance on either side of the mean; ends are nan for a single run."""
-        from scipy.special import stdtrit  # here, because it takes a while to import
+        """Return the interval mean ± t √variance at a level; its ends are NaN for a single run."""
+        from scipy.special import stdtrit  # loaded late: it takes a while to import
 
         if self.seeds < 2:
             return stats.Interval(self.estimate, nan, nan)

@@ -1,4 +1,4 @@
-"""Run folders turned into the released tables."""
+"""Turn the folders of runs into the released tables."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -10,9 +10,10 @@ from calibkit_companion.results import derived
 
 
 def home(edition: str = "released") -> dict[str, str]:
-    """By the name of each run, the setting whose tables hold it: the first in the plan.
+    """Return the setting whose tables hold each run, by the name of the run.
 
-    Runs of no setting lie with their data set, as ``20newsgroups-other``.
+    A run of several settings belongs to the first of them in the plan. A run of no setting belongs
+    to tables with the name of its data set, such as ``20newsgroups-other``.
     """
     homes: dict[str, str] = {}
     for name in dict.fromkeys(s.name for s in plan.settings(edition)):
@@ -25,15 +26,15 @@ def home(edition: str = "released") -> dict[str, str]:
 
 
 def collect(edition: str = "released", say: Callable = print) -> None:
-    """Add run folders to the released tables.
+    """Add the folders of runs to the released tables.
 
-    The tables of a setting are written anew if a folder or a number is not in them, or if version
-    0.1.0 wrote them. Other tables are not touched.
+    The tables of a setting are written again if they lack a run or a number, or if version 0.1.0
+    wrote them. Other tables stay as they are.
 
     Parameters
     ----------
-    edition : whose runs are collected
-    say : called with a line for each setting that is written
+    edition : name of the edition whose runs are collected
+    say : function that takes one line of text for each setting that is written
     """
     with release.held():
         homes = home(edition)
@@ -41,7 +42,7 @@ def collect(edition: str = "released", say: Callable = print) -> None:
         for run in plan.runs("all", edition):
             if record := folders.load(run):
                 kept = tables.find(run.name)
-                if kept and kept[0] == record.info:  # its folder is still there
+                if kept and kept[0] == record.info:  # in a folder and in tables: take the tables
                     record = Record(run.name, kept[1].folder, *kept)
                 by_setting.setdefault(homes[run.name], []).append(record)
         before, moving = tables.settings(), {}
@@ -54,7 +55,7 @@ def collect(edition: str = "released", say: Callable = print) -> None:
             if new or not same or not its.opened.sealed:
                 release.write(_folder(name), records + moving[name], derived.rows)
                 say(f"{name}: {len(records)} runs, {len(new)} of them new or with new numbers")
-        for name, gone in moving.items():  # once they stand in the tables of another setting
+        for name, gone in moving.items():  # after another setting's tables hold them
             if gone:
                 now = tables.settings()[name]
                 its = [Record(r.name, now.folder, now.infos[r.name], now) for r in by_setting[name]]
@@ -67,5 +68,5 @@ def _elsewhere(by_setting: dict[str, list[Record]], name: str) -> Iterable[Recor
 
 
 def _folder(name: str) -> Path:
-    """Where the tables of a setting are."""
+    """Return the folder of the tables of a setting."""
     return tables.released_root() / name

@@ -1,7 +1,8 @@
-"""Numbers that are computed from a run's predictions, or from what was followed in its training.
+"""Numbers that are computed from the predictions of a run, or from its tracked samples.
 
-A number is computed when it is first needed, and kept: in a file for each run until the run is
-collected, then as a row of the released tables, where a record without predictions has it, too.
+A number is computed when it is first needed and then kept, in a file for each run. When the run is
+collected, the number becomes a row of the released tables. So it is known even for a record without
+predictions.
 """
 
 import json
@@ -24,21 +25,23 @@ from calibkit_companion.results.predictions import Predictions
 
 
 def _sure_when_wrong(of: Predictions) -> float:
-    """Share of wrong predictions with a confidence above 0.95."""
+    """Share of the wrong predictions that have a confidence above 0.95."""
     confidence, correct = of.confident()
     return mean(confidence[~correct] > 0.95)
 
 
 def _overconfidence_below_half(of: Predictions) -> float:
-    """Confidence minus accuracy of the samples with a confidence below one half."""
+    """Mean confidence minus accuracy of the samples with a confidence below one half."""
     confidence, correct = of.confident()
     return mean((confidence - correct)[confidence < 0.5])
 
 
 def _extra_ece_of_binning(of: Predictions) -> float:
-    """The ECE that few samples add to histogram binning, minus what they add to scaling.
+    """How much more histogram binning suffers from few samples than temperature scaling does.
 
-    It adds the ECE fitted on 100 validation samples minus that fitted on all (overconf, figure 3).
+    A recalibration suffers by the ECE after a fit on 100 validation samples, minus the ECE after a
+    fit on all of them. The number is this difference for histogram binning minus this difference
+    for temperature scaling (overconf, figure 3).
     """
     few, whole = (
         [of.behind(how, size).summary()["ece"] for how in ("binned", "ts_ece")] for size in (100, 0)
@@ -47,21 +50,25 @@ def _extra_ece_of_binning(of: Predictions) -> float:
 
 
 def _max_logit_range(of: Predictions) -> float:
-    """Between the 5th and the 95th percentile of the largest logit of training samples."""
+    """Range of the largest logits of training samples, from the 5th to the 95th percentile."""
     return float(np.ptp(np.quantile(of.arrays["train_max_logit"], [0.05, 0.95])))
 
 
 def _learned_late_means_unsure(of: Predictions) -> float:
-    """Minus the rank correlation of learned epoch and largest logit (overconf, figure 5)."""
+    """Minus the rank correlation of learned epoch and largest logit (overconf, figure 5).
+
+    The learned epoch of a sample is the one from which it is predicted correctly until the end.
+    """
     arrays = of.arrays
     learned = arrays["train_learned_epoch"] > 0  # 0: wrong at the end
     return -_spearman(arrays["train_learned_epoch"][learned], arrays["train_max_logit"][learned])
 
 
 def _gradient_spread(of: Predictions) -> float:
-    """Quartiles of the gradient norm within tenths of the Brier score (bsce, figure 4).
+    """Spread of gradient norms among samples of similar Brier score (bsce, figure 4).
 
-    The mean over the epochs followed but the first, at which nothing is learnt.
+    The spread at an epoch is `curves.gradient_spread`. The number is the mean over the snapshots,
+    without the first one, at which little has been learned.
     """
     arrays = of.arrays
     pairs = zip(arrays["train_brier"][1:], arrays["train_gradient_norm"][1:], strict=True)
@@ -70,17 +77,18 @@ def _gradient_spread(of: Predictions) -> float:
 
 
 def _median_gradient_norm(of: Predictions) -> float:
-    """Mean over epochs of the median gradient norm of training samples.
+    """Median gradient norm of training samples, averaged over snapshots.
 
-    Over the epochs that were followed, without the first and the last.
+    The first and the last snapshot do not count.
     """
     return float(np.mean(np.median(of.arrays["train_gradient_norm"][1:-1], axis=1)))
 
 
 def _more_correlated(of: Predictions, first: str, second: str) -> float:
-    """How much better than `second` a weight follows the true error of the posterior (bsce).
+    """How much better the weight `first` correlates with the true error than `second` does (bsce).
 
-    Each with its best exponents: all three are searched on the grid of the toy.
+    Each weight has its best exponents, as `toys.best_correlations` finds them. The number is the
+    difference of the two correlations.
     """
     import torch
 
@@ -97,7 +105,10 @@ TEMPERATURES = 1.1 ** np.arange(-24, 25)  # from 0.1 to 10
 
 
 def _auroc_gain_of_temperature(of: Predictions) -> float:
-    """AUROC at the temperature best for it on the test set, beyond that without (fmfp fig. 4)."""
+    """Highest AUROC at any temperature, minus the AUROC as trained (fmfp, figure 4).
+
+    The temperature is chosen on the test set itself.
+    """
 
     def auroc(temperature: float) -> float:
         samples = metrics.per_sample(of.logits / temperature, of.labels)
@@ -108,7 +119,7 @@ def _auroc_gain_of_temperature(of: Predictions) -> float:
 
 def _spearman(x: np.ndarray, y: np.ndarray) -> float:
     """Rank correlation; NaN if one of the two is constant."""
-    from scipy.stats import spearmanr  # here, because it takes a second to import
+    from scipy.stats import spearmanr  # loaded late: it takes a second to import
 
     return float(spearmanr(x, y).statistic) if np.ptp(x) and np.ptp(y) else nan
 
@@ -133,7 +144,10 @@ METRICS: dict[str, Callable[[Predictions], float]] = {
 
 
 def _ece_beyond_gap(record: Record) -> float:
-    """ECE (100 bins) beyond |confidence - accuracy|: 0 if every bin errs on the same side."""
+    """ECE of 100 bins minus |mean confidence - accuracy|.
+
+    It is 0 if all bins are over-confident, or if all bins are under-confident.
+    """
     end = {name: column[-1] for name, column in record.history.items()}
     return float(end["eq9_ece"] - abs(end["confidence"] - end["accuracy"]))
 
@@ -144,18 +158,19 @@ def _sharpness(record: Record) -> float:
     return nan if sharpness is None else float(sharpness)
 
 
-# Metrics that take no predictions.
+# Metrics that need no predictions.
 OF_RECORD = {"sharpness": _sharpness, "ece_beyond_gap": _ece_beyond_gap}
 
 
 def value(record: Record, number: Number) -> float:
-    """A number that is computed from the predictions of a run; NaN if there are none.
+    """Compute a number from the predictions of a run; NaN if the run keeps no predictions.
 
-    `METRICS` and numbers after a recalibration fitted on few samples are kept for `rows`.
+    Metrics in `METRICS`, and numbers after a recalibration that was fitted on few samples, are kept
+    in a file.
     """
     if number.metric in OF_RECORD:
         return OF_RECORD[number.metric](record)
-    if record.light:  # tables have what was computed before
+    if record.light:  # tables may hold numbers that were computed before
         return nan
     kept = number.metric in METRICS or number.validation > 0
     known = _known(record) if kept else {}
@@ -170,14 +185,14 @@ def value(record: Record, number: Number) -> float:
 
 
 def _file(record: Record) -> Path:
-    """The file of the computed numbers of a run; predictions trained anew have another file."""
+    """Return the file of the computed numbers of a run; its name depends on the predictions."""
     checksum = record.info["sha256"].get("arrays.npz", "")
     return folders.runs_root() / f".derived-{record.name}-{checksum[:8]}.json"
 
 
 def _known(record: Record) -> dict[str, float]:
-    """The computed numbers of a run, by metric, recalibration and validation samples as text."""
-    with suppress(FileNotFoundError, ValueError):  # no file yet, or half of one
+    """Read the computed numbers of a run, by metric, recalibration and validation samples."""
+    with suppress(FileNotFoundError, ValueError):  # no file yet, or an incomplete file
         return json.loads(files.read(_file(record)))
     return {}
 
@@ -190,10 +205,10 @@ def _keep(record: Record, known: dict[str, float]) -> None:
 
 
 def rows(record: Record) -> list[dict]:
-    """Rows of the tables of results that a run has besides those of its record.
+    """Make the rows that the released tables get besides the numbers of a record.
 
-    They are the computed numbers that its tables lack and, for a run in no table, those of its
-    epochs and those ranked by the log-odds.
+    They are the computed numbers that the tables of the run lack. A run that is in no table also
+    has rows for the numbers of its epochs and for the numbers ranked by the log-odds.
     """
     found = []
     for name, number in _known(record).items():
@@ -207,7 +222,7 @@ def rows(record: Record) -> list[dict]:
 
 
 def _by_log_odds(record: Record) -> list[dict]:
-    """Rows ranked by the log-odds, for a run that keeps logits and whose record lacks them."""
+    """Make rows of metrics ranked by the log-odds, if the record lacks them but keeps logits."""
     if record.light or record.diverged:
         return []
     if replicate_name(Key("auroc", score="log_odds")) in record.replicates:
@@ -217,10 +232,10 @@ def _by_log_odds(record: Record) -> list[dict]:
 
 
 def by_score(record: Record, number: Number) -> tuple[float, np.ndarray | None]:
-    """A number ranked by another score, and its deviations on the resamples of all numbers.
+    """Compute a number ranked by another score, and its deviations (n,) on the usual resamples.
 
-    NaN and None if the run keeps no predictions, lacks the score, or the score does not rank the
-    metric.
+    The result is NaN and None if the run keeps no predictions or lacks the score, or if the metric
+    does not depend on a ranking.
     """
     recalibration = Recalibration(number.recalibration)
     scaled = number.score == "log_odds" and recalibration.scales

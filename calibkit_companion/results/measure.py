@@ -1,4 +1,4 @@
-"""A number of one run, and a number of one method by seed with its mean over seeds."""
+"""Look up a number of a run, and collect a number of a method over seeds."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,11 +13,11 @@ from calibkit_companion.records.record import Record
 from calibkit_companion.results import derived
 from calibkit_companion.results.number import Number
 
-SCORES = {"trust_score": "test_trust_score", "confidnet": "test_confidnet"}  # in a record's arrays
+SCORES = {"trust_score": "test_trust_score", "confidnet": "test_confidnet"}  # arrays of a record
 
 
-# Metrics that are sums of others: a constant and terms (metric, recalibration, factor), where None
-# stands for the recalibration of the sum.
+# Metrics that are sums of other metrics: a constant, and terms (metric, recalibration, factor).
+# A recalibration of None is that of the requested number.
 _SUMS = {
     "confidence_correct": (1.0, (("ece_correct", None, -1.0),)),
     "confidence_wrong": (1.0, (("ece_correct", None, -1.0), ("confidence_gap", None, -1.0))),
@@ -28,17 +28,22 @@ _SUMS = {
 
 
 def measured(record: Record, number: Number) -> tuple[float, np.ndarray | None]:
-    """A number of a run, and its deviations on resamples of the test set.
+    """Look up a number of a run, and its deviations on resamples of the test set.
+
+    Parameters
+    ----------
+    record : the record of the run
+    number : which number
 
     Returns
     -------
     value : float
-        NaN if the record does not have the number.
+        NaN if the record lacks the number.
     deviations : array (n,) or None
-        The number on each resample minus `value`; None if the record keeps no resamples of it.
+        The number on each resample minus `value`; None if the record keeps no replicates of it.
     """
     if number.metric == "accuracy" and Recalibration(number.recalibration).scales:
-        number = number._replace(recalibration=Recalibration.NONE)  # no prediction changes
+        number = number._replace(recalibration=Recalibration.NONE)  # scaling changes no prediction
     if number.metric in _SUMS and number.score == "max_probability":
         constant, parts = _SUMS[number.metric]
         value, drawn = 0.0, 0.0
@@ -52,8 +57,8 @@ def measured(record: Record, number: Number) -> tuple[float, np.ndarray | None]:
         return constant + value, drawn
     if number.test_set != "clean":
         return _under_shift(record, number), None
-    # Records keep deviations of the end and of fits on all validation samples: they stand in for
-    # those of a period, and of a fit on few samples.
+    # Records keep deviations for the end of training and for fits on all validation samples. They
+    # are also used for a period of training and for fits on few samples.
     drawn = record.deviation(number.key._replace(validation=0), number.epoch)
     at_once = number.at == "end" or number.epoch is not None
     if at_once and (kept := record.measured(number.key, number.epoch)) is not None:
@@ -66,7 +71,7 @@ def measured(record: Record, number: Number) -> tuple[float, np.ndarray | None]:
 
 
 def _under_shift(record: Record, number: Number) -> float:
-    """A number on a shifted or newly collected test set, or its mean over all of them."""
+    """Look up a number on a shifted or newly collected test set, or average it over all of them."""
     tables = {"shifted": record.shifted, "collected": record.collected}
     table = tables.get(number.test_set, record.all_shifted)
     if column(number.key) not in table:
@@ -78,7 +83,10 @@ def _under_shift(record: Record, number: Number) -> float:
 
 
 def _through_training(record: Record, number: Number) -> float:
-    """A number at an epoch, at the end or over a period, from the history; NaN if not there."""
+    """Look up a number in the history: at an epoch, at the end, or its mean over a period.
+
+    NaN if the history lacks the number.
+    """
     history = record.history
     if column(number.key) not in history:
         return nan
@@ -96,7 +104,10 @@ def _through_training(record: Record, number: Number) -> float:
 
 
 def by_log_odds(number: Number) -> Number | None:
-    """The number ranked by the log-odds; None if it does not rank or already names its score."""
+    """Return the same number ranked by the log-odds.
+
+    None if the metric does not depend on a ranking, or if the number names another score.
+    """
     if number.score != "max_probability" or not metrics.ranks(number.metric):
         return None
     return number._replace(score="log_odds")
@@ -109,7 +120,7 @@ def has(record: Record, number: Number) -> bool:
         return name in record.all_shifted
     if number.since or isinstance(number.at, str) and number.at != "end":
         return name in record.history
-    if number.at == "end" and not record.light:  # they are computed
+    if number.at == "end" and not record.light:  # predictions give all other numbers
         return number.recalibration != Recalibration.BINNED and not number.validation
     return name in record.history or record.measured(number.key, number.epoch) is not None
 
@@ -121,53 +132,56 @@ class Series:
     Attributes
     ----------
     values : the number by seed
-    draws : by seed, the number on each resample minus its value (n,); empty: the test set adds no
-        uncertainty
-    n : size of the test set
-    test_set : its name; of two test sets, deviations are not paired
+    draws : by seed, the number on each resample minus the value (n,); if empty, the uncertainty of
+        the test set is not known
+    n : number of test samples
+    test_set : name of the test set; series on different test sets are not paired by resample
+    trained : each method of the number, with the device on which it was trained by seed
     """
 
     values: Mapping[int, float]
     draws: Mapping[int, np.ndarray] = field(default_factory=dict)
     n: int = 0
     test_set: str = ""
+    trained: tuple[tuple[str, Mapping[int, str]], ...] = ()
 
     def __sub__(self, other: "Series | float") -> "Series":
-        """The difference, seed by seed, from a series over the seeds of both, or from a number."""
+        """Subtract another series, over the seeds of both, or a constant."""
         if not isinstance(other, Series):
             return replace(self, values={s: v - other for s, v in self.values.items()})
         seeds = [s for s in self.values if s in other.values]
         values, draws = {s: self.values[s] - other.values[s] for s in seeds}, {}
         if self.draws and other.draws:
-            # Resamples of two test sets are not the same samples: shifted by one, they do not pair.
+            # Resamples of two different test sets must not pair, so one list is shifted by one.
             shift = int(self.test_set != other.test_set)
             draws = {s: self.draws[s] - np.roll(other.draws[s], shift) for s in seeds}
-        return replace(self, values=values, draws=draws, n=min(self.n, other.n))
+        both = {"n": min(self.n, other.n), "trained": self.trained + other.trained}
+        return replace(self, values=values, draws=draws, **both)
 
     @property
     def seeds(self) -> int:
-        """How many seeds have a number."""
+        """Number of seeds that have the number."""
         return sum(not isnan(v) for v in self.values.values())
 
     @property
     def covers(self) -> str:
-        """Which uncertainty the interval of the mean covers, in words; empty for a single run."""
+        """The uncertainty that the interval covers, in words; empty for a single run."""
         if self.seeds < 2:
             return ""
         return "runs and test set" if self.draws else "runs"
 
     def mean(self) -> stats.MeanOverSeeds:
-        """The mean over seeds, with its sources of uncertainty."""
+        """Average over seeds, with the uncertainty of runs and test set."""
         draws = np.array([*self.draws.values()]) if self.draws else None
         return stats.mean_over_seeds([*self.values.values()] or [nan], draws)
 
 
 class Networks(Series):
-    """A number of networks that others trained, by the name of the network in place of the seed.
+    """A number of networks that others trained; the keys are names of networks instead of seeds.
 
-    The networks are no random sample, so the interval is not that of a mean. It goes from the
-    lowest to the highest network, each with its own interval over the test set where it has draws.
-    What the interval tells holds on every network.
+    The networks are no random sample, so their mean has no interval. Instead, the interval contains
+    the intervals of all networks over the test set (or their values, without `draws`). An outcome
+    that follows from it therefore holds on every network.
     """
 
     covers = "networks"
@@ -186,7 +200,14 @@ class Networks(Series):
 
 
 def by_seed(records: Iterable[Record], number: Number, dataset: str) -> Series:
-    """A number of some runs by seed, with its deviations if all runs have them."""
+    """Collect a number of some runs by seed, with deviations if all runs have them.
+
+    Parameters
+    ----------
+    records : the records of a method
+    number : which number
+    dataset : name of the data set, for the name of the test set
+    """
     by_seed = {record.info["run"]["seed"]: record for record in records}
     n = next((int(record.history["n"][-1]) for record in by_seed.values()), 0)
     both = {seed: measured(record, number) for seed, record in by_seed.items()}

@@ -1,6 +1,7 @@
-"""Numbers of networks that others trained in full on CIFAR-10: from a table, and of no runs.
+"""Numbers of networks that other authors trained in full on CIFAR-10, read from a table.
 
-All are plain. `benchmarks/public_networks.py` writes the table.
+All of these networks were trained by plain training. `benchmarks/public_networks.py` writes the
+table.
 """
 
 from functools import lru_cache
@@ -14,18 +15,18 @@ from calibkit_companion.results.number import Number
 
 
 def path() -> Path:
-    """The table of their numbers, whether it is there or not."""
+    """Return the path of the table; the file may be missing."""
     return released_root() / "public" / "results.parquet"
 
 
 def numbers() -> dict[Number, Networks]:
-    """Their numbers with plain training, ranked by the largest probability."""
+    """Read the numbers of all networks, ranked by the largest probability."""
     return _read(path(), path().stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=1)
 def _read(table: Path, changed: int) -> dict[Number, Networks]:
-    """The numbers of a table, by what they are; `changed` tells a table from an older one."""
+    """Read the numbers of a table; `changed`, its time, makes the cache forget an older table."""
     import pyarrow.parquet as parquet
 
     which = {"dataset": "cifar10", "method": "erm", "score": "max_probability"}

@@ -33,7 +33,7 @@ class Predictions:
 
     @classmethod
     def of(cls, record: Record) -> "Predictions":
-        """Those of a record that keeps its predictions."""
+        """Take the predictions of a record; `LightRecord` if it keeps none."""
         arrays = record.arrays
         labels, held_out = (arrays[f"{p}_labels"].astype(np.int64) for p in ("test", "validation"))
         return cls(arrays["test_logits"], labels, arrays["validation_logits"], held_out, arrays)
@@ -48,15 +48,15 @@ class Predictions:
         return self.probs.max(axis=1), self.logits.argmax(axis=1) == self.labels
 
     def summary(self) -> dict[str, float]:
-        """Every metric of the test samples, ranked by the confidence and by the log-odds."""
+        """Compute every metric of the test samples, ranked by the confidence and the log-odds."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)
             return ranking.summary(self.logits, self.labels)
 
     def rescaled(self, temperature: float | None = None) -> "Predictions":
-        """The predictions with logits divided by a temperature.
+        """Divide the logits by a temperature.
 
-        None: the temperature of lowest NLL on the validation samples.
+        By default it is the temperature with the lowest NLL on the validation samples.
         """
         if temperature is None:
             return self.behind(Recalibration.TS_NLL)
@@ -67,12 +67,12 @@ class Predictions:
         )
 
     def behind(self, recalibration: str, validation: int = 0) -> "Predictions":
-        """The predictions after a recalibration.
+        """Return the predictions after a recalibration.
 
         Parameters
         ----------
         recalibration : a `Recalibration` or its value
-        validation : on how many validation samples it is fitted, the first ones; 0: on all
+        validation : fit on so many of the first validation samples; 0 fits on all
         """
         recalibration = Recalibration(recalibration)
         if recalibration is Recalibration.NONE:
@@ -90,7 +90,10 @@ class Predictions:
 
 
 def temperature(logits: np.ndarray, labels: np.ndarray, objective: str) -> float:
-    """The temperature of lowest NLL or ECE; no warning if it lies at an end of the search."""
+    """Find the temperature with the lowest `objective`, "nll" or "ece".
+
+    There is no warning if the temperature lies at an end of the searched range.
+    """
     from calibkit import posthoc  # here, because it takes half a second to import
 
     with warnings.catch_warnings():

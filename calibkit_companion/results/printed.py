@@ -1,11 +1,12 @@
-"""What the five papers print: every readable cell of their tables, and ours beside it.
+"""The numbers that the five papers print, and our numbers beside them.
 
     printed.table("fmfp-tab1", "cifar10", "resnet110")          # the paper's own table
     printed.beside(runs, "fmfp-tab1", "cifar10", "resnet110")   # and what these runs have
     printed.planned("fmfp")                  # the run that fills each of its cells
 
-Ours is seldom the same experiment: other data, another network, fewer epochs. The caption says what
-differs, and the two lines are there to compare orders and gaps, not third digits.
+Our experiment is seldom the same as that of the paper: the data, the network or the number of
+epochs differ. A caption says so. Compare the order of the methods and their differences, and not
+the digits.
 """
 
 import html
@@ -27,24 +28,30 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SCALES = {"percent": 100, "percent_points": 100, "x1000": 1000, "x100": 100, "x10": 10}
-MEANS = "avg_over_backbones"  # in place of a network: means of the rows above them
+MEANS = "avg_over_backbones"  # stands for a network in rows that are means over networks
 _TOY_PANELS = (
     "toy_panel_a",
     "toy_panel_b",
     "toy_panel_c",
-)  # of the Gaussians, in place of a method
-# Test sets under shift, as `Number` names them. What we have on an unshifted one is no
-# counterpart; our own corruptions are one to published corruptions.
+)  # stand for a method in cells about the Gaussians
+# `Number.test_set` of shifted test sets in the papers. Numbers on our unshifted test set must not
+# stand beside them. Our own corruptions stand beside published corruptions.
 TEST_SETS = {name: f"{name.replace('.', '_')}-0" for name in papers.TRAINED_ON}
 TEST_SETS["cifar10c"] = "shifted"
 
 
 class Cell(NamedTuple):
-    """A printed number in natural units.
+    """A number that a paper prints, in natural units.
 
-    Data set, method and metric by our names, the network and the variant as the paper's table has
-    them, `ours` the network of our runs. `std` is between the paper's seeds (nan where none is
-    printed), `digit` a step of the last printed digit.
+    Attributes
+    ----------
+    paper, exhibit : the paper, and the id of its table or figure
+    dataset, method, metric : by our names
+    network, variant : by the names of the paper's table
+    value : the printed number
+    std : standard deviation over the paper's seeds; NaN if none is printed
+    digit : one unit of the last printed digit
+    ours : our name of the network
     """
 
     paper: str
@@ -61,7 +68,7 @@ class Cell(NamedTuple):
 
     @property
     def number(self) -> Number:
-        """The same number among ours: its recalibration, score and test set."""
+        """The number of our runs that corresponds to the cell."""
         metric, recalibration, *_ = read_column(self.metric)
         if self.method == "ts":
             recalibration = Recalibration.TS_ECE
@@ -71,17 +78,17 @@ class Cell(NamedTuple):
 
 @cache
 def every() -> tuple[Cell, ...]:
-    """Every printed number, in the order of the ledger."""
+    """Read all printed numbers, in the order of the ledger."""
     return tuple(map(_cell, papers.ledger("numbers.csv")))
 
 
 def cells(exhibit: str = "") -> "pd.DataFrame":
-    """Every number which the tables (and some sentences) of the papers print, in natural units.
+    """Make a table of the numbers that the papers print in tables and some sentences.
 
-    Per cents and AURC times 1000 are divided out: an ECE of 4.14 % is 0.0414. A calibration error
-    after recalibration is a metric of its own: ``ece_scaled`` after a temperature from validation
-    data, ``ece_optimal`` from test data, ``ece_binned`` after histogram binning. A coefficient
-    becomes part of the method's name, as `method.parse` reads it.
+    Numbers are in natural units: an ECE of 4.14 % is 0.0414. The ECE after recalibration is a
+    separate metric: ``ece_scaled`` after temperature scaling fitted on validation data,
+    ``ece_optimal`` after temperature scaling fitted on test data, and ``ece_binned`` after
+    histogram binning. A coefficient is part of the name of a method, as in "focal(gamma=5)".
 
     Parameters
     ----------
@@ -91,12 +98,12 @@ def cells(exhibit: str = "") -> "pd.DataFrame":
     Returns
     -------
     pandas.DataFrame
-        The fields of `Cell`.
+        A row for each number, with the fields of `Cell` as columns.
 
     Raises
     ------
     ValueError
-        For an exhibit which does not exist.
+        The exhibit does not exist.
 
     Examples
     --------
@@ -111,7 +118,7 @@ def cells(exhibit: str = "") -> "pd.DataFrame":
 
 
 def _chosen(exhibit: str = "") -> list[Cell]:
-    """The cells of an exhibit, or of all; an unknown exhibit is refused."""
+    """Select the cells of an exhibit; if empty, all cells. An unknown exhibit is an error."""
     if exhibit:
         known = [e["id"] for e in papers.ledger("exhibits.csv")]
         terms.choose("exhibit", exhibit, known, "calibkit plan --csv")
@@ -119,11 +126,11 @@ def _chosen(exhibit: str = "") -> list[Cell]:
 
 
 def _cell(line: dict[str, str]) -> Cell:
-    """A cell from a line of the ledger."""
+    """Make a cell from a line of the ledger."""
     scale = _SCALES.get(line["scale"], 1)
     return Cell(
         *(line[k] for k in ("paper", "exhibit", "our_dataset")),
-        line["network"].removesuffix("(inferred)"),  # of another table of the paper
+        line["network"].removesuffix("(inferred)"),  # another table of the paper names it
         *(line["our_method"], line["our_metric"]),
         float(line["value"]) / scale,
         float(line["std"] or nan) / scale,
@@ -137,23 +144,25 @@ def _cell(line: dict[str, str]) -> Cell:
 
 
 def table(exhibit: str, dataset: str = "", network: str = "") -> "pd.DataFrame":
-    """A printed table, or the part of it for a data set and a network.
+    """Return a printed table for one data set and one network.
 
     Parameters
     ----------
     exhibit : an id of the ledger's ``exhibits.csv``
-    dataset, network : as the paper's table calls them, "cifar10" and "resnet110"; empty: the
-        first that it has
+    dataset : name of the data set in our tables, such as "cifar10"; by default the first of the
+        exhibit
+    network : name of the network in the paper's table, such as "resnet110"; by default the first
+        of the exhibit
 
     Returns
     -------
     pandas.DataFrame
-        Methods down, metrics across, in natural units.
+        A row for each method and a column for each metric, in natural units.
 
     Raises
     ------
     ValueError
-        For an exhibit without printed cells, or a data set or network which it does not have.
+        The exhibit has no printed numbers, or lacks the data set or network.
 
     Examples
     --------
@@ -167,14 +176,14 @@ def table(exhibit: str, dataset: str = "", network: str = "") -> "pd.DataFrame":
 
 
 def _wide(cells: dict[tuple, object], across: Sequence[int] = (-1,)) -> "pd.DataFrame":
-    """Cells as a table in order of appearance; `across`: which parts of a key make the columns."""
+    """Make a table of values by key; `across` are the places in a key that become columns."""
     import pandas as pd
 
     return pd.Series(cells).unstack(list(across), sort=False)
 
 
 def _part(exhibit: str, dataset: str = "", network: str = "") -> list[Cell]:
-    """The cells of an exhibit for a data set and a network, each number once; empty: for all."""
+    """Select the cells of an exhibit, without repeats; an empty data set or network means all."""
     its = _chosen(exhibit)
     if not its:
         raise ValueError(f"exhibit: got {exhibit!r}, which has no printed numbers")
@@ -187,12 +196,12 @@ def _part(exhibit: str, dataset: str = "", network: str = "") -> list[Cell]:
 
 
 def _label(method: str) -> str:
-    """What a method of the ledger is called on pages."""
+    """Return the name of a method of the ledger on pages."""
     return "ConfidNet" if method == "confidnet" else terms.label(method)
 
 
 def _shown(value: float, metric: str) -> str:
-    """A value in the units of tables; a dash for NaN."""
+    """Write a value in the units of tables, such as per cent; a dash for NaN."""
     scale = terms.metric_label(metric)[1]
     return "–" if isnan(value) else f"{scale * value:.{1 if scale > 1 else 2}f}"
 
@@ -201,9 +210,10 @@ def _shown(value: float, metric: str) -> str:
 
 
 class Line(NamedTuple):
-    """A printed cell, and our mean: nan, and 0 seeds, where there is no such run or number here.
+    """A printed number beside the mean of our runs, in natural units.
 
-    `std` and `ours_std` are between seeds, nan where there is one or none is printed.
+    Our mean is NaN, over 0 seeds, if we have no such run or number. `std` and `ours_std` are
+    standard deviations over seeds: NaN if the paper prints none, or if we have one seed.
     """
 
     dataset: str
@@ -219,12 +229,13 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Beside:
-    """Our numbers beside those of an exhibit.
+    """The printed numbers of an exhibit beside our numbers.
 
     Attributes
     ----------
-    lines : a line for each cell
-    published, ours : data, networks, epochs and seeds of the two experiments, in words
+    lines : a `Line` for each printed number
+    published : data, networks, epochs and seeds of the paper's experiment, in words
+    ours : data, networks, epochs and seeds of our experiment, in words
     """
 
     lines: list[Line]
@@ -233,7 +244,7 @@ class Beside:
 
     @property
     def differs(self) -> str:
-        """Both experiments in words, for a caption."""
+        """A caption that describes both experiments."""
         return f"Published: {self.published}. Ours: {self.ours}."
 
     def _repr_html_(self) -> str:
@@ -248,21 +259,22 @@ def beside(
     metrics: Sequence[str] = (),
     methods: Sequence[str] = (),
 ) -> Beside:
-    """Our mean beside each published cell of an exhibit.
+    """Put the mean of our runs beside each printed number of an exhibit.
 
-    Published corruptions stand beside our own, sets that were collected a second time beside
-    themselves, everything else beside our unshifted test set.
+    Numbers on published corruptions stand beside numbers on our own corruptions. Numbers on newly
+    collected test sets stand beside ours on the same test sets. All others stand beside ours on the
+    unshifted test set.
 
     Parameters
     ----------
-    runs : the runs of a setting, from `results.load`
-    exhibit, dataset, network : as in `table`; empty for all of it
-    metrics, methods : only these, as the table names them; empty for all
+    runs : results of a setting, from `results.load`
+    exhibit, dataset, network : as in `table`; an empty data set or network means all
+    metrics, methods : names of the metrics and methods to show; empty for all
 
     Raises
     ------
     ValueError
-        For an exhibit without printed cells, or a data set or network which it does not have.
+        The exhibit has no printed numbers, or lacks the data set or network.
 
     Examples
     --------
@@ -281,7 +293,7 @@ def beside(
 
 
 def _line(runs, cell: Cell) -> Line:
-    """A cell, and the mean over our runs of the same method and number."""
+    """Put the mean of our runs of the same method beside a printed number."""
     series = runs.series(_our_method(runs, cell), cell.number)
     values = [value for value in series.values.values() if not isnan(value)]
     ours, spread = series.mean().interval().estimate, stdev(values) if len(values) > 1 else nan
@@ -290,7 +302,7 @@ def _line(runs, cell: Cell) -> Line:
 
 
 def _our_method(runs, cell: Cell) -> str:
-    """Our method behind a cell, with the coefficient that the runs of its exhibit have."""
+    """Return our method for a cell, with the coefficient of the runs that reproduce its exhibit."""
     if cell.method in (*papers.OF_ERM, *_TOY_PANELS):
         return "erm"
     planned = papers.find(cell)
@@ -299,7 +311,7 @@ def _our_method(runs, cell: Cell) -> str:
 
 
 def _published(lines: Sequence[Line], exhibit: str) -> str:
-    """Data, networks, epochs and seeds behind some printed cells, in words."""
+    """Describe the paper's experiment in words: data, networks, epochs and seeds."""
     epochs, seeds = plan.PAPERS[_chosen(exhibit)[0].paper].trained
     words = [
         " and ".join(dict.fromkeys(terms.DATASETS.get(x.dataset, x.dataset) for x in lines)),
@@ -311,12 +323,14 @@ def _published(lines: Sequence[Line], exhibit: str) -> str:
 
 
 def paired(*tables: Beside, here: Sequence[str] = ()):
-    """One line a method and, for each metric, the printed number and ours: narrow, without spreads.
+    """Make a narrow table with a row for each method: for each metric, the printed number and ours.
+
+    Standard deviations are left out.
 
     Parameters
     ----------
-    tables : from `beside`, of one or several exhibits; of two cells for one place the first counts
-    here : headings of our numbers in each table; by default "here" in all
+    tables : results of `beside`; if two of them have a number for the same cell, the first counts
+    here : heading of the column with our numbers, for each table; by default "here"
 
     Examples
     --------
@@ -340,10 +354,13 @@ def paired(*tables: Beside, here: Sequence[str] = ()):
         cells.setdefault((_label(x.method), head, ours), _shown(x.ours, x.metric))
     frame = _wide(cells, (1, 2)).fillna("–")
     frame = frame[sorted(frame, key=lambda head: order[head[0]])]
-    named = zip(tables[1:], here[1:], strict=False)
-    note = tables[0].differs + "".join(f" {name}: {table.ours}." for table, name in named)
+    heads = {table.ours: name for table, name in zip(tables, here, strict=False)}
+    note = tables[0].differs
+    if heads:  # each setting once, under its own name
+        each = (f" Ours, {name}: {ours}." for ours, name in heads.items())
+        note = f"Published: {tables[0].published}." + "".join(each)
     note += " –: not printed, or not run." * bool((frame == "–").any(axis=None))
-    # It stays, and wraps, where a phone scrolls a wide table sideways.
+    # A phone scrolls a wide table sideways, but not the caption, which wraps.
     style = "position: sticky; left: 0; display: inline-block; max-width: min(80vw, 42rem)"
     caption = f'<span style="{style}">{html.escape(note)}</span>'
     return page.table(frame, classes="calibkit-paired").set_caption(caption)
@@ -352,29 +369,31 @@ def paired(*tables: Beside, here: Sequence[str] = ()):
 # --- the run behind each --------------------------------------------------------------------------
 
 COLUMNS = "paper exhibit dataset network method variant metric run reason".split()
-# Why no run can fill a cell: the paper made up its distributions; it is computed from cells of the
-# same table; the text does not say of which network it is; small editions leave out some methods.
+# Reasons for which no run reproduces a printed number: the paper made up the distributions; the
+# number is computed from others of its table; the text names no network; small editions leave out
+# some methods.
 HYPOTHETICAL, AVERAGE = "hypothetical row", "average of other cells"
 NETWORK, ABSENT = "network not stated", "not in this edition"
 REASONS = HYPOTHETICAL, AVERAGE, NETWORK, ABSENT
 
 
 def planned(paper: str = "", edition: str = "paper") -> list[dict]:
-    """A row for each published cell, in the order of the ledger.
+    """List every printed number with the runs that reproduce it, in the order of the ledger.
 
     Parameters
     ----------
     paper : str
-        Only that paper's; empty for all.
+        Only the numbers of this paper; empty for all papers.
     edition : str
-        "paper", or another edition, whose runs stand in for the published ones.
+        "paper" for the published experiments; another edition takes its own runs instead.
 
     Returns
     -------
     list of dict
-        `COLUMNS`, in the words of the papers, ``cell``, in ours, and ``runs``: all seeds, of which
-        ``run`` is the name of the first. ``run`` or ``reason`` is empty. The name of a run begins
-        with what it is trained on, which is not always what a cell was tested on.
+        Each has the keys of `COLUMNS`, in the words of the paper; ``cell``, the `Cell`; and
+        ``runs``, a run for each seed. ``run`` is the name of the first run, and is empty if there
+        is none; then ``reason`` says why. The name of a run begins with the training data, which
+        may be other data than those of the test.
 
     Examples
     --------
@@ -397,16 +416,17 @@ def planned(paper: str = "", edition: str = "paper") -> list[dict]:
 
 
 def _reason(cell: Cell) -> str:
-    """Why no run can fill a cell; empty if one can."""
+    """Say why no run can reproduce a printed number; empty if a run can."""
     made_up, average = cell.dataset == "hypothetical", cell.network == MEANS
     unnamed = cell.network == "-" and cell.dataset != "imagenet"
     return HYPOTHETICAL * made_up or AVERAGE * average or NETWORK * unnamed
 
 
 def _runs(cell: Cell, edition: str) -> list[Run]:
-    """The runs behind a cell: as published or, in a smaller edition, of the same method.
+    """Find the runs that reproduce a printed number; in a smaller edition, runs of its method.
 
-    A smaller edition prefers runs on the data of the cell, and takes the first kind of run.
+    A smaller edition prefers runs on the same data set. Of several networks or protocols it takes
+    the first.
     """
     if edition == "paper":
         return papers.find(cell)
@@ -416,11 +436,11 @@ def _runs(cell: Cell, edition: str) -> list[Run]:
     return [r for r in its if replace(r, seed=its[0].seed) == its[0]]
 
 
-_runs_of = cache(plan.runs)  # of a paper in an edition, which all its cells need
+_runs_of = cache(plan.runs)  # the runs of a paper in an edition, listed once for all cells
 
 
 def lines(table: Sequence[dict]) -> list[list[str]]:
-    """Cells in words, for a terminal."""
+    """Turn the result of `planned` into lines of words, for a terminal."""
     found = []
     for row in table:
         runs, words = row["runs"], row["run"] or f"({row['reason']})"

@@ -1,4 +1,4 @@
-"""A difference between two numbers, or the level of one: a row of a table."""
+"""`Row`: the difference between two numbers, or the level of one number, with its interval."""
 
 from dataclasses import dataclass, replace
 from math import inf
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-# What `Row.plain` has of a row.
+# Attributes of a row that `Row.plain` returns.
 PLAIN = (
     *("setting", "method", "to", "metric", "estimate", "low", "high", "seeds", "n"),
     *("outcome", "margin", "covers"),
@@ -28,17 +28,19 @@ _SIGNED = (  # metrics whose level may be negative
 
 @dataclass(frozen=True)
 class Operand:
-    """One side of a comparison: whose number it is, and which. `pages.wording` puts it into words.
+    """One side of a comparison: a number of a method in a setting.
+
+    `pages.wording` puts an operand into words.
 
     Attributes
     ----------
-    method : key of a method, such as "focal(gamma=5)"; empty where `words` stand for it
+    method : key of a method, such as "focal(gamma=5)"; empty if `words` take its place
     number : which number of the method
-    setting : key of the setting in which it was measured
-    title : of the setting, in words
-    minus : the operand to be subtracted from this one, if this side is itself a difference, such as
-        FMFP minus plain training; None for a level
-    words : written by hand, for what is no method and number of ours, such as "chance"
+    setting : key of the setting in which the number was measured
+    title : the setting in words
+    minus : the operand that is subtracted from this operand, if this side of the comparison is
+        itself a difference, such as FMFP minus plain training; None for a level
+    words : text in place of a method and a number, such as "chance"
     """
 
     method: str = ""
@@ -49,20 +51,20 @@ class Operand:
     words: str = ""
 
     def __str__(self) -> str:
-        """The method or the words, for a table that people read in a terminal."""
+        """The key of the method, or the words."""
         return self.method or self.words
 
     def but(self, **fields) -> "Operand":
-        """The same with other fields of its `Number`: ``but(recalibration="none")``."""
+        """Change fields of the `Number` of an operand, as in ``but(recalibration="none")``."""
         return replace(self, number=self.number._replace(**fields))
 
 
 class Row(NamedTuple):
-    """The difference of two operands, or the level of one (`against` is None then).
+    """The difference `of` - `against` of two operands, or the level of one operand.
 
-    In natural units. `covers` says what the interval is about: "runs and test set", "runs", or
-    nothing for a single run. Two rows can be subtracted: the difference of levels or of
-    differences, paired by seed and, on one test set, by its samples.
+    Numbers are in natural units. For a level, `against` is None. `covers` names the uncertainty in
+    the interval: "runs and test set" or "runs"; it is empty for a single run. One row can be
+    subtracted from another: the rows are paired by seed and, on the same test set, by sample.
     """
 
     of: Operand
@@ -101,12 +103,12 @@ class Row(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Of the setting, in words."""
+        """The setting in words."""
         return self.of.title
 
     @property
     def compares(self) -> bool:
-        """Whether it is a difference, of two operands or through training, and so has a sign."""
+        """Whether the row is a difference of two operands or a change in training."""
         return self.against is not None or bool(self.number.since)
 
     @property
@@ -115,16 +117,16 @@ class Row(NamedTuple):
 
     @property
     def plain(self) -> dict[str, object]:
-        """The row without its series, as names and numbers: what a table or a JSON file takes."""
+        """The row as names and numbers, for a table or a JSON file."""
         return {name: getattr(self, name) for name in PLAIN}
 
     def titled(self, title: str) -> "Row":
-        """The same row under another title of its setting."""
+        """Replace the title of the setting in a row."""
         return self._replace(of=replace(self.of, title=title))
 
     def __sub__(self, other: "Row") -> "Row":
         of, against = self.of, other.of
-        if self.against != other.against:  # what both are compared with cancels
+        if self.against != other.against:  # the same second operand cancels
             of, against = (replace(row.of, minus=row.against) for row in (self, other))
         return row(self.series - other.series, of, against)
 
@@ -137,7 +139,7 @@ class Row(NamedTuple):
         return f"Row({what}: {self.metric} {self.format()} {self.outcome})"
 
     def format(self) -> str:
-        """The estimate with its interval in the units of tables.
+        """Write the estimate with its interval in the units of tables, such as per cent.
 
         >>> of, against = (Operand(name, Number("auroc")) for name in ("sam", "erm"))
         >>> row(Series({0: 0.01, 1: 0.02, 2: 0.015}), of, against).format()
@@ -148,13 +150,13 @@ class Row(NamedTuple):
 
 
 def row(series: Series, of: Operand, against: Operand | None = None, level: float = 0.95) -> Row:
-    """A `Row` with its interval and outcome.
+    """Make a `Row` from a series: compute its mean over seeds, its interval and its outcome.
 
     Parameters
     ----------
-    series : the difference of the two operands by seed, or the level of the first
-    of, against : the operands; the second is None for a level
-    level : coverage of the interval
+    series : difference of the two operands by seed, or level of the first operand
+    of, against : the operands; `against` is None for a level
+    level : coverage of the interval, from 0 to 1
     """
     metric = of.number.metric
     interval, within = series.mean().interval(level), margin(metric)
@@ -165,14 +167,14 @@ def row(series: Series, of: Operand, against: Operand | None = None, level: floa
 
 
 def _within(level: stats.Interval, metric: str) -> stats.Interval:
-    """The level of a metric, with its interval cut at the ends of the metric's range."""
+    """Cut the interval of a level at the ends of the metric's range."""
     scale = terms.METRICS.get(metric, ("", 1))[1]
     most = 2.0 if metric == "brier" else inf if scale == 1 else 1.0
     return level.within(-1.0 if metric in _SIGNED else 0.0, most)
 
 
 class Rows(dict):
-    """Rows by method; by (method, metric) where several metrics were asked for."""
+    """Rows by method; for several metrics, by (method, metric)."""
 
     def __missing__(self, key) -> Row:
         method, metric = key if isinstance(key, tuple) else (key, "")
@@ -180,9 +182,9 @@ class Rows(dict):
 
     @property
     def frame(self) -> "pd.DataFrame":
-        """One line a row, in natural units: what seaborn and pandas take.
+        """A table with a line for each row, in natural units.
 
-        The column `method` has the names under which the rows were asked for.
+        The column ``method`` has the keys of the rows.
         """
         import pandas as pd
 
@@ -191,7 +193,7 @@ class Rows(dict):
 
     @property
     def table(self) -> "pd.DataFrame":
-        """Methods down, metrics across, each cell an estimate with its interval, for reading."""
+        """A table for readers, with a line for each method and a column for each metric."""
         import pandas as pd
 
         wide: dict[str, dict[str, str]] = {}

@@ -12,7 +12,7 @@ from calibkit import terms
 from calibkit_companion.experiments import plan
 from calibkit_companion.pages import page
 from calibkit_companion.pages.page import NoRecords
-from calibkit_companion.records import folders
+from calibkit_companion.records import devices, folders
 from calibkit_companion.records.keys import Recalibration
 from calibkit_companion.records.record import Record
 from calibkit_companion.results import tidy
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Results:
-    """The runs of one setting of an edition: data, network, protocol and seeds.
+    """The results of one setting of an edition, that is of one data set, network and protocol.
 
     Records are read when a number of their method is first needed.
 
     Attributes
     ----------
-    selection : which setting, and which of its runs
-    page : the paper or notebook that shows them; empty for none
-    train : in the editions that train while a page runs (smoke, demo), train missing runs
-    table : numbers of networks that have no runs here (`others.numbers`), in place of records
+    selection : the setting, and which runs of it count
+    page : the paper or notebook that shows the results; empty for none
+    train : train missing runs, in the editions in which pages may train (smoke and demo)
+    table : numbers of networks that other authors trained (`others.numbers`), in place of records
     """
 
     selection: plan.Selection
@@ -69,38 +69,50 @@ class Results:
 
     @property
     def short_title(self) -> str:
-        """The title without brackets and without whose schedule it is, for a panel."""
+        """The title for a panel, without brackets and without the name of the schedule."""
         return self.setting.short or self.title
 
     @cached_property
     def planned(self) -> list[plan.Run]:
-        """The runs that the plan has in this setting for the page, or for any page."""
+        """The planned runs of this setting that the page needs; without a page, all of them."""
         page = self.page if self.page in plan.NOTEBOOKS else "all"
         return self._of_place(self.selection.of_page(page))
 
     def _of_place(self, runs: Iterable[plan.Run]) -> list[plan.Run]:
-        """The runs, of those given, that have the data, network and protocol of this setting."""
+        """Select the runs that have the data, network and protocol of this setting."""
         place = self.setting
         same = [r for r in runs if (r.dataset, r.network) == (place.dataset, place.network)]
         return [r for r in same if r.protocol == place.protocol_of(r.recipe)]
 
     @cached_property
     def methods(self) -> list[str]:
-        """The methods of the plan that have a record in this setting, in the plan's order."""
+        """The planned methods that have a record in this setting, in the order of the plan."""
         names = dict.fromkeys(run.method for run in self.planned if run.variant == "code")
         return [m for m in names if self.records(m)]
 
     def runs(self, method: str, **changes) -> list[plan.Run]:
-        """The runs of a method; `changes` are fields of `plan.Selection`: ``train_size``."""
+        """List the runs of a method.
+
+        Parameters
+        ----------
+        method : key of the method
+        changes : fields of `plan.Selection` to change, such as ``train_size=5000``
+        """
         runs = plan.Selection.of(self.selection, **changes).runs([method])
         if plan.EDITIONS[self.selection.edition].on_the_spot and not self.selection.seeds:
-            # A method of the book has as many seeds as the book plans for it.
+            # The book may plan another number of seeds for a method than for its setting.
             planned = [run for run in runs if run in _book(self.selection.edition)]
             return planned or runs
         return runs
 
     def records(self, method: str, **changes) -> list[Record]:
-        """The records of a method by seed, without those that diverged; `changes` as `runs`."""
+        """Read the records of a method, sorted by seed, without runs that diverged.
+
+        Parameters
+        ----------
+        method : key of the method
+        changes : fields of `plan.Selection` to change, as in `runs`
+        """
         key = method, *sorted(changes.items())
         if key not in self._records:
             train = self.train and plan.EDITIONS[self.selection.edition].on_the_spot
@@ -109,17 +121,17 @@ class Results:
         return self._records[key]
 
     def scored(self) -> dict[str, object]:
-        """The `changes` that select the runs with Trust Score and ConfidNet."""
+        """The argument `changes` of `runs` that selects the runs with Trust Score and ConfidNet."""
         scored = plan.EDITIONS[self.selection.edition].scored
         return {"protocol": tuple((dict(self.selection.protocol) | scored).items())}
 
     def at(self, setting: str) -> "Results":
-        """The results of the same page in another setting of the edition, by its key."""
+        """Return the results of the same page in another setting, given by its key."""
         return Results(replace(self.selection, setting=setting), self.page)
 
     @cached_property
     def settings(self) -> list["Results"]:
-        """This setting and the others of the page that have records."""
+        """The results of this setting and of the other settings of the page that have records."""
         names = _settings(self.page, self.selection)
         each = [self if name == self.name else self.at(name) for name in names]
         return [one for one in each if one is self or one._any_record()]
@@ -130,20 +142,28 @@ class Results:
     # --- numbers ---
 
     def operand(self, method: str, number: Number) -> Operand:
-        """A number of a method here, as one side of a comparison.
+        """Make one side of a comparison from a number of a method in this setting.
 
-        "ts", a method in the papers' tables, is plain training after temperature scaling (by NLL).
+        The papers' tables list temperature scaling as a method. So the method "ts" is plain
+        training after temperature scaling (fitted by NLL).
         """
         if method == "ts":
             method, number = "erm", number._replace(recalibration=Recalibration.TS_NLL)
         return Operand(method, number, self.name, self.title)
 
     def series(self, method: str, number: Number, **changes) -> Series:
-        """A number of a method by seed; `method` as `operand` takes it, `changes` as `runs`."""
+        """Collect a number of a method by seed.
+
+        Parameters
+        ----------
+        method : key of the method, or "ts" (see `operand`)
+        number : which number
+        changes : fields of `plan.Selection` to change, as in `runs`
+        """
         return self._series_of(self.operand(method, number), **changes)
 
     def _series_of(self, operand: Operand, **changes) -> Series:
-        """The number of an operand by seed."""
+        """Collect the number of an operand by seed, minus that of `Operand.minus`, if any."""
         method, number = operand.method, operand.number
         if self.table is not None:
             return self.table.get(number, Series({0: nan}))
@@ -153,9 +173,10 @@ class Results:
                 changes |= self.scored()
             records = self.records(method, **changes)
             if number.since:
-                self._series[key] = since(records, number)
+                series = since(records, number)
             else:
-                self._series[key] = by_seed(records, number, self.setting.dataset)
+                series = by_seed(records, number, self.setting.dataset)
+            self._series[key] = replace(series, trained=((method, devices.by_seed(records)),))
         return self._series[key]
 
     def compare(
@@ -168,21 +189,23 @@ class Results:
         against: Number | Mapping | None = None,
         **which,
     ) -> Rows:
-        """Methods minus another, paired by seed and by the samples of the test set.
+        """Compare methods with another method, paired by seed and by test sample.
 
         Parameters
         ----------
-        methods, to : methods; those without a common seed are left out
-        metric : one, or several: rows are then by (method, metric)
-        level : coverage of the interval
-        against : fields of the second side's `Number` that differ, such as
+        methods : key of a method, or several keys; methods without a seed in common with `to` are
+            left out
+        to : key of the method that is subtracted
+        metric : name of a metric, or several names
+        level : coverage of the interval, from 0 to 1
+        against : fields of the `Number` of the method `to` that differ, such as
             ``{"recalibration": "none"}``
-        which : further fields of `Number`, such as ``recalibration="ts_nll"``
+        which : further fields of `Number` for all methods, such as ``recalibration="ts_nll"``
 
         Returns
         -------
         Rows
-            A `Row` by method.
+            A `Row` for each method; for several metrics, by (method, metric).
         """
 
         def sides(method: str, number: Number) -> tuple[Operand, Operand]:
@@ -192,7 +215,7 @@ class Results:
         return self._rows(sides, methods, metric, which, level)
 
     def unfit(self, methods: Iterable[str]) -> list[str]:
-        """The methods whose training accuracy is clearly below plain training, see `LEARNS`."""
+        """Select the methods whose training accuracy is below plain training by over `LEARNS`."""
         rows = self.compare(methods, metric="train_accuracy")
         return [method for method, row in rows.items() if row.estimate < -LEARNS]
 
@@ -204,7 +227,20 @@ class Results:
         level: float = 0.95,
         **which,
     ) -> Rows:
-        """The level of a number for some methods, with its interval; fields as in `compare`."""
+        """Average a number over the seeds of each method, with its interval.
+
+        Parameters
+        ----------
+        methods : key of a method, or several keys
+        metric : name of a metric, or several names
+        level : coverage of the interval, from 0 to 1
+        which : further fields of `Number`, such as ``recalibration="ts_nll"``
+
+        Returns
+        -------
+        Rows
+            A `Row` for each method; for several metrics, by (method, metric).
+        """
 
         def sides(method: str, number: Number) -> tuple[Operand, None]:
             (number,) = self.ranked(number)
@@ -213,7 +249,10 @@ class Results:
         return self._rows(sides, methods, metric, which, level)
 
     def _rows(self, sides: Callable, methods, metric, which: dict, level: float) -> Rows:
-        """A row for each method and metric that was measured; `sides` gives its two operands."""
+        """Make a row for each method and metric that was measured.
+
+        `sides` is a function of a method and a number that returns the two operands of the row.
+        """
         methods = [methods] if isinstance(methods, str) else list(methods)
         several, rows = not isinstance(metric, str), Rows()
         for one in metric if several else [metric]:
@@ -229,10 +268,11 @@ class Results:
         return rows
 
     def ranked(self, *numbers: Number) -> tuple[Number, ...]:
-        """The numbers ranked by the log-odds, if every run of the setting has all of them so.
+        """Replace the score of numbers by the log-odds, if all runs have all of them by this score.
 
-        Else the numbers are returned unchanged: ranked by the confidence in single precision, which
-        every record has. Numbers that do not rank, or name their score, are never changed.
+        Otherwise the numbers are returned unchanged: they are ranked by the confidence in single
+        precision, which every record has. A number whose metric needs no ranking, or that names a
+        score, is never changed.
         """
         if numbers not in self._ranked:
             asked = [by_log_odds(number) for number in numbers]
@@ -243,15 +283,15 @@ class Results:
 
     @cached_property
     def _present(self) -> list[Record]:
-        """The records of all methods of the plan on any page; nothing is trained."""
+        """The records of all planned methods of all pages; no missing run is trained."""
         runs = self._of_place(self.selection.of_page("all"))
         records = (folders.load(run) for run in runs)
         return [r for r in records if r is not None and not r.diverged]
 
     def refinement(self, methods: Iterable[str]) -> "dict[str, curves.Refinement]":
-        """The NLL through training, and how much of it temperature scaling leaves, by method.
+        """Compute by method the NLL at snapshots, and the part that temperature scaling leaves.
 
-        Only runs that keep their predictions have the logits of some epochs.
+        Only methods with a run that keeps its predictions are included.
         """
         from calibkit import curves
 
@@ -264,16 +304,16 @@ class Results:
         return numbers
 
     def typical(self, method: str) -> Record:
-        """The run that a figure of one run draws: the nearest to the median ECE of all runs.
+        """Choose the run for a figure of a single run: the one nearest to the median ECE.
 
-        The distance is that of the ECE as trained plus that of the ECE after temperature scaling
-        (by NLL). Runs that keep their predictions come first; if none does, reading them raises
-        `LightRecord`.
+        The distance from the median is that of the ECE as trained plus that of the ECE after
+        temperature scaling (by NLL). Only runs that keep their predictions are chosen, if there are
+        any. Otherwise reading the predictions of the chosen run raises `LightRecord`.
 
         Raises
         ------
         NoRecords
-            If the method has no record.
+            The method has no record.
         """
         if not (records := self.records(method)):
             raise NoRecords(f"no record of {method}", self.selection.command([method]))
@@ -290,18 +330,18 @@ class Results:
         return Predictions.of(self.typical(method))
 
     def drawable(self, methods: Iterable[str]) -> list[str]:
-        """The methods that have a run that keeps its predictions."""
+        """Select the methods that have a run that keeps its predictions."""
         return [m for m in methods if any(not r.light for r in self.records(m))]
 
     def keeping(self, *methods: str) -> "Results":
-        """The first setting of the page in which a run of every method keeps its predictions.
+        """Find a setting in which every method has a run that keeps its predictions.
 
-        This setting is tried first.
+        This setting is tried first, then the others of the page in their order.
 
         Raises
         ------
         NoRecords
-            If there is none; the message has the command that trains the runs again.
+            There is no such setting; the message has the command that trains the runs again.
         """
         each = [self, *(one for one in self.settings if one.name != self.name)]
         keeping = (one for one in each if one.drawable(methods) == list(methods))
@@ -315,12 +355,12 @@ class Results:
 
     @cached_property
     def frame(self) -> "pd.DataFrame":
-        """Every number: a row for each run and number, in natural units.
+        """A table of all numbers, with a row for each run and number, in natural units.
 
-        Columns ``run, setting, dataset, network, method, seed, metric, recalibration, score,
-        test_set, at, value, n``; the key is unique. `at` is "end", or an evaluated epoch of a run
-        whose predictions were kept through training; `compare` and `mean` take the same with an
-        interval, as ``at=EPOCH``.
+        The columns are ``run, setting, dataset, network, method, seed, metric, recalibration,
+        score, test_set, at, value, n``. `at` is "end", or an evaluated epoch of a run that kept its
+        predictions through training. `n` is the number of test samples. `compare` and `mean` give
+        the same numbers with intervals.
         """
         import pandas as pd
 
@@ -331,7 +371,7 @@ class Results:
 
     @cached_property
     def history(self) -> "pd.DataFrame":
-        """A row for each run and evaluated epoch: ``method, seed, epoch`` and the metrics."""
+        """A table with a row for each run and evaluated epoch: method, seed, epoch and metrics."""
         import pandas as pd
 
         each = [
@@ -345,18 +385,18 @@ class Results:
 
     @cached_property
     def caption(self) -> str:
-        """Data, network, length, seeds and test samples in one line, for figures and tables."""
+        """One line for figures and tables: data, network, epochs, seeds and test samples."""
         return self.caption_of(self.methods)
 
     def caption_of(self, methods, one: bool = False, n: int = 0, kept: bool = False) -> str:
-        """The line under a figure: data, network, length, seeds and test samples.
+        """Write the line under a figure: data, network, epochs, seeds and test samples.
 
         Parameters
         ----------
-        methods : those that are drawn
-        one : a single run of each is drawn
-        n : how many samples are drawn; 0: the whole test set
-        kept : only runs that keep their predictions are drawn
+        methods : keys of the methods in the figure
+        one : the figure shows a single run of each method
+        n : number of samples in the figure; 0 means the whole test set
+        kept : the figure shows only runs that keep their predictions
         """
         runs = ([r for r in self.records(m) if not (kept and r.light)] for m in methods)
         drawn_runs = [records for records in runs if records]
@@ -386,13 +426,15 @@ class Results:
 
 
 def late(numbers: "curves.Refinement", runs: Results, method: str) -> Row:
-    """The change of the refinement of a method since its best epoch; positive: information lost.
+    """Compute the change of the NLL after temperature scaling since the best epoch of each run.
+
+    A positive change means that the network has lost information about the classes.
 
     Parameters
     ----------
-    numbers : from `Results.refinement`
-    runs : the setting
-    method : its name
+    numbers : result of `Results.refinement` for the method
+    runs : results of the setting
+    method : key of the method
     """
     values, draws = (dict(enumerate(n)) for n in (numbers.since_best, numbers.deviations))
     number = Number("nll_refinement", since="best")
@@ -401,12 +443,12 @@ def late(numbers: "curves.Refinement", runs: Results, method: str) -> Row:
 
 @cache
 def _book(edition: str) -> frozenset[plan.Run]:
-    """The runs that the book of an edition plans."""
+    """List the runs that the book needs in an edition."""
     return frozenset(plan.runs("book", edition))
 
 
 def record_of(run: plan.Run, train: bool = False) -> Record | None:
-    """The record of a run; None if there is none and `train` is false."""
+    """Read the record of a run; if it has none, train it (`train` True) or return None."""
     record = folders.load(run)
     if record is None and train:
         from calibkit_companion.training.loop import train as train_one
@@ -417,14 +459,14 @@ def record_of(run: plan.Run, train: bool = False) -> Record | None:
 
 
 def load(page: str = "all", edition: str = "released", **selected) -> Results:
-    """The results of a page or a paper, in the first of its settings that has records.
+    """Load the results of a page or a paper, in the first of its settings that has records.
 
     Parameters
     ----------
-    page : a paper, a notebook, or "all"
+    page : name of a paper or notebook, or "all"
     edition : one of `plan.EDITIONS`
-    selected : fields of `plan.Selection`, such as ``setting="cifar10-plain"`` or ``seeds=3``; what
-        is empty or 0 is as the edition has it
+    selected : fields of `plan.Selection`, such as ``setting="cifar10-plain"`` or ``seeds=3``; a
+        field that is empty or 0 keeps the value of the edition
 
     Raises
     ------
@@ -438,10 +480,10 @@ def load(page: str = "all", edition: str = "released", **selected) -> Results:
     """
     selection = plan.Selection(edition, **selected)
     if selection.setting:
-        plan.setting(edition, selection.setting)  # there is such a one
+        plan.setting(edition, selection.setting)  # refuse an unknown name
         return Results(selection, page)
     each = [Results(replace(selection, setting=name), page) for name in _settings(page, selection)]
-    if plan.EDITIONS[edition].on_the_spot:  # what is missing will be trained
+    if plan.EDITIONS[edition].on_the_spot:  # missing runs will be trained
         return each[0]
     first = next((one for one in each if one._any_record()), None)
     if first is None:
@@ -452,7 +494,7 @@ def load(page: str = "all", edition: str = "released", **selected) -> Results:
 
 
 def _settings(page: str, selection: plan.Selection) -> list[str]:
-    """Keys of the page's settings that have the selected data and network; "shared" is last."""
+    """List the settings of a page with the selected data and network; "shared" comes last."""
     papers = plan.papers_of(page) if page in plan.NOTEBOOKS else [""]
     names = {
         s.name: None

@@ -1,4 +1,4 @@
-"""Numbers of runs whose predictions were kept through training, by epoch and with replicates."""
+"""Numbers at each evaluated epoch, for runs that kept their predictions through training."""
 
 import io
 from dataclasses import replace
@@ -14,14 +14,15 @@ from calibkit_companion.records.replicates import rows_of
 from calibkit_companion.results.predictions import Predictions, temperature
 
 METRICS = ("accuracy", "auroc", "aurc", "ece", "nll")
-RANKING = ("auroc", "aurc")  # also by the log-odds
+RANKING = ("auroc", "aurc")  # metrics that are also ranked by the log-odds
 
 
 def rows(record: Record) -> list[dict]:
-    """A row of the table ``epochs`` for each number of each evaluated epoch.
+    """Make a row of the table ``epochs`` for each number at each evaluated epoch.
 
-    The numbers are `METRICS`, those of `RANKING` also by the log-odds, and the NLL after the
-    temperature scaling of that epoch. A run that kept no predictions through training has no rows.
+    The numbers are the metrics in `METRICS`, those in `RANKING` also ranked by the log-odds, and
+    the NLL after temperature scaling, which is fitted at each epoch. A run that kept no predictions
+    through training has no rows.
     """
     file = folders.epochs_file(record, record.path.parent)
     if record.light or not file.exists():
@@ -37,7 +38,7 @@ def rows(record: Record) -> list[dict]:
 
 
 def _at_epoch(of: Predictions) -> list[dict]:
-    """The rows of one epoch, without the epoch, from the predictions at that epoch."""
+    """Make the rows of one epoch from the predictions at that epoch; the caller adds the epoch."""
     best = temperature(of.validation_logits, of.validation_labels, "nll")
     warm, summary = of.rescaled(best), of.summary()
     as_seen = (

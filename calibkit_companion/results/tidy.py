@@ -1,4 +1,4 @@
-"""The numbers of a record as rows of one tidy table."""
+"""Turn the numbers of a record into rows of one tidy table."""
 
 from collections.abc import Iterator
 
@@ -6,30 +6,36 @@ from calibkit_companion.records.keys import Key, Recalibration, read_column, tes
 from calibkit_companion.records.record import Record
 from calibkit_companion.records.replicates import rows_of
 
-# What identifies a number among those of its run.
+# Columns that identify a number among the numbers of its run.
 _WHICH = ("score", "test_set", "at", "metric", "recalibration")
-_NO_NUMBERS = ("epoch", "n", "learning_rate")  # columns of a history
+_NO_NUMBERS = ("epoch", "n", "learning_rate")  # columns of a history that hold no metric
 
 
 def rows(record: Record, method: str, setting: str) -> Iterator[dict]:
-    """A row for each number of a record, in natural units; `Results.frame` has the columns.
+    """Yield a row for each number of a record, in natural units.
 
     Parameters
     ----------
-    method : what the page calls the method of the run
+    record : the record of a run
+    method : name of the method in the column ``method``
     setting : key of the setting
+
+    Yields
+    ------
+    dict
+        The columns of `Results.frame`.
     """
     run, found = record.info["run"], {}
     base = {"run": record.name, "setting": setting}
     base |= {name: run[name] for name in ("dataset", "network", "seed")} | {"method": method}
     size = record.history["n"][-1]
     for key, at, value in _kept(record):
-        if not key.validation:  # a fit on few samples stands in no column
+        if not key.validation:  # the table has no column for fits on few samples
             found[key.score, "clean", at, key.metric, key.recalibration] = value, size
     for name, column in record.history.items():
         key = read_column(name)
         if name not in _NO_NUMBERS and key.recalibration is Recalibration.NONE:
-            # The recalibrated ones are temperatures, or kept with their replicates.
+            # Columns of recalibrated metrics hold temperatures, or numbers that `_kept` yields.
             number = key.score, "clean", "end", key.metric, key.recalibration
             found.setdefault(number, (column[-1], size))
     for number, value, size in _under_shift(record):
@@ -40,7 +46,7 @@ def rows(record: Record, method: str, setting: str) -> Iterator[dict]:
 
 
 def _kept(record: Record) -> Iterator[tuple[Key, str | int, float]]:
-    """Numbers that are kept with replicates or were worked out, each with its epoch or "end"."""
+    """Yield the numbers with replicates and the computed numbers, each with its epoch or "end"."""
     if not record.tables:
         for row in rows_of(record.replicates, *record.steps):
             yield Key(*(row[name] for name in Key._fields)), "end", row["value"]
@@ -52,7 +58,7 @@ def _kept(record: Record) -> Iterator[tuple[Key, str | int, float]]:
 
 
 def _under_shift(record: Record) -> Iterator[tuple[tuple, float, int]]:
-    """Numbers on shifted and newly collected test sets, with the sizes of these."""
+    """Yield the numbers on shifted and newly collected test sets, with the number of samples."""
     table = record.all_shifted
     names = [name for name in table if name not in ("shift", "severity", "n")]
     for i, test_set in enumerate(test_sets(table)):
@@ -63,5 +69,5 @@ def _under_shift(record: Record) -> Iterator[tuple[tuple, float, int]]:
 
 
 def _plain(value: object) -> object:
-    """A name as text, so that tables hold no members of enumerations."""
+    """Turn a member of an enumeration into text; other values are returned unchanged."""
     return str(value) if isinstance(value, str) else value

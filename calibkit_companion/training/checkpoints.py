@@ -1,6 +1,8 @@
-"""Checkpoints: how an interrupted run goes on after its last whole epoch, with the same bytes.
+"""Checkpoints, from which an interrupted run continues after its last complete epoch.
 
-A file has the SHA-256 of its content, then what `torch.save` writes; torch does not check sums.
+The record of a resumed run has the same bytes as the record of an uninterrupted run. A checkpoint
+file starts with the SHA-256 of its content, because torch checks no checksum. Then follows the
+output of `torch.save`.
 """
 
 import hashlib
@@ -13,16 +15,16 @@ import torch
 import calibkit
 from calibkit_companion.records import folders
 
-# Attributes of a `loop.Training` that are kept besides weights and random states.
+# Attributes of a `loop.Training` that a checkpoint keeps besides weights and random states.
 CONTINUED = "epoch history wrong_until early followed kept seconds samples passes".split()
 
 
 def save(training, spent: float) -> None:
-    """Write a checkpoint: everything that decides how a run continues.
+    """Write a checkpoint with everything that decides how a run continues.
 
     Parameters
     ----------
-    training : a `loop.Training` after an epoch; its `checkpoint` is the path
+    training : a `loop.Training` after an epoch; the attribute `checkpoint` is the path of the file
     spent : seconds of training so far
     """
     state = {name: getattr(training, name) for name in CONTINUED} | {
@@ -42,28 +44,31 @@ def save(training, spent: float) -> None:
     try:
         draft.write_bytes(hashlib.sha256(content).digest() + content)
         draft.replace(training.checkpoint)
-    except OSError as error:  # a disk that is full now may have room at the end
+    except OSError as error:  # training goes on: a full disk may have room later
         draft.unlink(missing_ok=True)
         training.log(f"{training.run.name}: checkpoint not written ({error})")
 
 
 def resume(training) -> None:
-    """Continue from the checkpoint, if it is whole and from this code and device.
+    """Load the checkpoint of a run into a new training.
+
+    A checkpoint that is damaged, or that another version or device wrote, is not used. The log
+    says so, and the training starts at the first epoch.
 
     Parameters
     ----------
-    training : a `loop.Training`, freshly made; its `checkpoint` is the path
+    training : a new `loop.Training`; the attribute `checkpoint` is the path of the file
     """
     if not training.checkpoint.exists():
         return
     try:
         stored = training.checkpoint.read_bytes()
         if hashlib.sha256(stored[32:]).digest() != stored[:32]:
-            raise ValueError("it is damaged")
+            raise ValueError("the file is damaged")
         state = torch.load(io.BytesIO(stored[32:]), "cpu", weights_only=True)
         if state["made_by"] != _maker(training):
-            raise ValueError("it is of another version or device")
-    except Exception as error:  # torch has many ways to say that a file is damaged
+            raise ValueError("another version or device wrote the file")
+    except Exception as error:  # torch raises many kinds of error for a damaged file
         training.log(f"{training.run.name}: checkpoint not used ({error})")
         return
     training.network.load_state_dict(state["network"])
@@ -82,6 +87,6 @@ def resume(training) -> None:
 
 
 def _maker(training) -> list[str]:
-    """Versions and device that a checkpoint belongs to."""
+    """Return the versions and the device for which a checkpoint is valid."""
     versions = [calibkit.__version__, folders.VERSION, str(torch.__version__)]
     return [*versions, training.device.type, *CONTINUED]

@@ -1,6 +1,6 @@
-"""What a record says about a network: numbers of logits, of features and of weights.
+"""Measure a network: the numbers that its record keeps of logits, features and weights.
 
-Nothing here knows a run: every function takes tensors or arrays and gives numbers.
+Every function takes tensors or arrays and returns numbers. No function needs the run.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,7 +13,7 @@ from calibkit import confidence, losses, metrics, posthoc
 from calibkit_companion.records import ranking
 from calibkit_companion.records.keys import BY_LOG_ODDS
 
-SNAPSHOT_SAMPLES = 1000  # of the test set, at epochs before the last; figures need no more
+SNAPSHOT_SAMPLES = 1000  # test samples whose logits a record keeps at epochs before the last
 
 
 def history_row(
@@ -23,20 +23,20 @@ def history_row(
     validation_labels: np.ndarray,
     temperature: float | None = None,
 ) -> dict[str, float]:
-    """Every metric of the test set, also after temperature scaling.
+    """Compute every metric of the test set, as trained and after temperature scaling.
 
     Parameters
     ----------
-    logits : of the test samples, (n, k)
-    labels : their classes, (n,)
-    validation_logits : of the validation samples, (v, k)
-    validation_labels : their classes, (v,)
-    temperature : the temperature, above 0; default the one of lowest ECE on the validation samples
+    logits : float array (n, k), logits of the test samples
+    labels : integer array (n,), classes of the test samples
+    validation_logits : float array (v, k), logits of the validation samples
+    validation_labels : integer array (v,), classes of the validation samples
+    temperature : above 0; by default the temperature with the lowest ECE on the validation samples
 
     Returns
     -------
     dict of float
-        Metrics by name, in natural units.
+        Metrics by name; shares are numbers from 0 to 1, and the NLL is in nats.
     """
     best, value = posthoc.optimal_temperature(logits, labels, "ece")
     if temperature is None:
@@ -56,18 +56,21 @@ def history_row(
 
 
 def shifted_row(logits: np.ndarray, labels: np.ndarray, temperature: float) -> dict[str, float]:
-    """Every metric of a shifted test set, and the calibrated ones after temperature scaling.
+    """Compute every metric of a shifted test set, and four of them after temperature scaling.
+
+    The ECE, the Brier score, the NLL and the AUROC after temperature scaling have names that end in
+    ``_scaled``.
 
     Parameters
     ----------
-    logits : of the shifted samples, (n, k)
-    labels : their classes, (n,)
-    temperature : the temperature that was chosen on unshifted validation samples, above 0
+    logits : float array (n, k), logits of the shifted samples
+    labels : integer array (n,), classes of the shifted samples
+    temperature : above 0; it was chosen on unshifted validation samples
 
     Returns
     -------
     dict of float
-        Metrics by name, in natural units.
+        Metrics by name; shares are numbers from 0 to 1, and the NLL is in nats.
     """
     row = scalars(ranking.summary(logits, labels))
     scaled = ranking.summary(logits / temperature, labels)
@@ -77,7 +80,7 @@ def shifted_row(logits: np.ndarray, labels: np.ndarray, temperature: float) -> d
 
 
 def scalars(values: dict) -> dict[str, float]:
-    """The scalars of a dict as floats; arrays are left out.
+    """Keep the scalars of a dict, as floats, and leave out the arrays.
 
     Parameters
     ----------
@@ -93,21 +96,24 @@ def record_arrays(
     early: dict[int, Tensor],
     followed: dict[int, tuple[Tensor, ...]],
 ) -> dict[str, np.ndarray]:
-    """The arrays that a record keeps of a trained network; logits at half precision.
+    """Collect the arrays that a record keeps of a trained network, with logits in half precision.
+
+    A snapshot is an epoch at which more is kept than the metrics. Tracked samples are the training
+    samples that are followed one by one.
 
     Parameters
     ----------
     test : logits (n, k) and labels (n,) of the test samples
     validation : logits (v, k) and labels (v,) of the validation samples
-    tracked : logits (m, k) and labels (m,) of the tracked training samples, and the epoch from
-        which each stays right, (m,)
-    early : by epoch of an earlier snapshot, logits of the first test samples, (s, k)
-    followed : by epoch of a snapshot, what `follow` gives for the tracked samples
+    tracked : logits (m, k) and labels (m,) of the tracked samples, and the epoch (m,) from which
+        the network predicts each of them correctly until the end
+    early : for each snapshot before the last epoch, the logits (s, k) of the first test samples
+    followed : for each snapshot, the result of `follow` for the tracked samples
 
     Returns
     -------
     dict of numpy.ndarray
-        The arrays of a `records.record.Record`, by name.
+        Arrays of a `records.record.Record` by name.
     """
     half, small = np.float16, np.int16
     brier, gradient, tracked_logits, norms = (
@@ -140,20 +146,22 @@ def record_arrays(
 def follow(
     loss: Callable, network: nn.Module, logits: Tensor, features: Tensor, labels: Tensor
 ) -> tuple[Tensor, ...]:
-    """Brier score, gradient norm of the last layer, logits and feature norm of some samples.
+    """Measure some samples: Brier score, gradient norm of the last layer, logits, feature norm.
 
     Parameters
     ----------
-    loss : function of logits (B, k) and labels (B,) that gives the loss of each sample, (B,)
-    network : gave the logits; one with `has_features` False has no last linear layer
-    logits : (B, k)
-    features : inputs of the last layer, (B, d)
-    labels : classes, (B,)
+    loss : function of logits (B, k) and labels (B,) that returns the loss (B,) of each sample
+    network : the network that computed the logits; if its attribute `has_features` is False, it has
+        no last linear layer
+    logits : float tensor (B, k)
+    features : float tensor (B, d), the inputs of the last layer
+    labels : integer tensor (B,), the classes
 
     Returns
     -------
     tuple of Tensor
-        (B,), (B,), (B, k) and (B,) on the CPU; gradient norms are NaN without a last linear layer.
+        Brier scores (B,), gradient norms (B,), logits (B, k) and feature norms (B,), on the CPU.
+        Gradient norms are NaN for a network without a last linear layer.
     """
     gradient = losses.last_layer_gradient_norm(loss, logits, labels, features)
     if not getattr(network, "has_features", True):  # a user's network
@@ -165,12 +173,12 @@ def follow(
 def feature_scores(
     train: Iterable[Tensor], validation: Iterable[Tensor], test: Iterable[Tensor], epochs: int
 ) -> dict[str, np.ndarray]:
-    """Trust Score and ConfidNet of the test samples, fitted on the whole training set.
+    """Compute Trust Score and ConfidNet of the test samples, fitted on the whole training set.
 
     Parameters
     ----------
     train : features (n, d), logits (n, k) and labels (n,) of the training samples
-    validation : the same of the validation samples, (v, d), (v, k) and (v,)
+    validation : features (v, d), logits (v, k) and labels (v,) of the validation samples
     test : features (m, d) and logits (m, k) of the test samples
     epochs : number of epochs for which the head of ConfidNet learns
 
@@ -193,14 +201,16 @@ def feature_scores(
 def sharpness(
     network: nn.Module, batches: Callable[[], Iterable[tuple[Tensor, Tensor]]], n: int, rho: float
 ) -> float:
-    """Rise of the mean cross-entropy when the weights take one step uphill; they are restored.
+    """Measure by how much the mean cross-entropy L rises when the weights take one step uphill.
 
-    The value is L(θ + ρ ∇L/‖∇L‖) - L(θ) (SAM; fmfp, eq. 9 and algorithm 1).
+    The value is L(θ + ρ ∇L/‖∇L‖) - L(θ) (SAM; fmfp, eq. 9 and algorithm 1). The weights θ are
+    restored afterwards.
 
     Parameters
     ----------
     network : the network with the weights θ, in evaluation mode
-    batches : gives inputs (B, ...) and labels (B,) of all samples, batch by batch; called twice
+    batches : function that yields inputs (B, ...) and labels (B,) of all samples, batch by batch;
+        called twice
     n : number of samples in all batches together
     rho : ρ, the length of the step
 

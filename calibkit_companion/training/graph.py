@@ -1,13 +1,15 @@
-"""The steps of an epoch on a GPU: kernels recorded once as a CUDA graph and launched together.
+"""Training steps on a GPU: record the kernels of a step once as a CUDA graph, then replay them.
 
-A step is a few hundred small kernels, and Python launches them more slowly than a large GPU runs
-them. A graph launches all of them at once: forward and backward passes, clipping, both passes of
-SAM and the optimiser. It repeats what it recorded, at the same addresses. So every input of a step
-is copied to a fixed place before (`Steps`), crops and flips are made for many batches at once, and
-the learning rate is a tensor.
+A step is a few hundred small kernels. A large GPU runs them faster than Python can launch them. A
+graph launches all of them at once: forward and backward passes, clipping, both passes of SAM and
+the optimiser.
 
-What a graph repeats wrongly, it repeats silently. `Tape` therefore stands in for a graph on the
-CPU: it refuses whatever a graph would not repeat.
+A graph reads and writes the memory addresses that it recorded. Therefore `Steps` copies every input
+of a step to fixed addresses before the replay, and the learning rate is a tensor. Crops and flips
+are made outside of the graph, for many batches at once.
+
+A graph gives no error when a step depends on something else, such as a Python number that changes.
+`Tape` takes the place of a graph on the CPU and raises an error in these cases.
 """
 
 import gc
@@ -23,39 +25,41 @@ from torch.utils._pytree import tree_leaves
 
 from calibkit_companion.training.objectives import Batch, Objective, tensor
 
-WARM_UP = 3  # steps before a capture: they make momenta, and let libraries choose their kernels
-PART = 2**24  # the most numbers of the inputs that are augmented at a time (64 MiB in float32)
+# Steps before a recording: they create the momenta, and libraries choose their kernels.
+WARM_UP = 3
+PART = 2**24  # most input numbers that are augmented at a time (64 MiB in float32)
 
 
 class Graph(Protocol):
-    """A function that is recorded once and then repeated without Python."""
+    """The interface of a graph, which records a function once and then replays it."""
 
     def warm(self, function: Callable[[], object]) -> None:
-        """Call a function as it will be recorded.
+        """Call a function before it is recorded.
 
         Parameters
         ----------
-        function : works on tensors at fixed addresses
+        function : takes no arguments and works on tensors at fixed addresses
         """
 
     def capture(self, function: Callable[[], object], inputs: Sequence[Tensor]) -> None:
-        """Record a function; nothing is computed.
+        """Record a function without computing anything.
 
         Parameters
         ----------
-        function : as for `warm`
-        inputs : the tensors that change between repetitions
+        function : takes no arguments and works on tensors at fixed addresses
+        inputs : the tensors whose values change from one replay to the next
         """
 
     def replay(self) -> None:
-        """Repeat what was recorded."""
+        """Compute what the recorded function computes."""
 
 
 class CudaGraph:
-    """A `Graph` of CUDA kernels, with memory of its own.
+    """A `Graph` of CUDA kernels, which owns the memory that they use.
 
-    Recorded and warmed up on a stream of its own, as CUDA demands. Generators of random numbers go
-    on as they would without a graph: CUDA's own is registered by PyTorch, and others are not used.
+    The warm-up and the recording happen on a separate CUDA stream, as CUDA demands. PyTorch
+    registers the CUDA generator of random numbers, which therefore advances as without a graph. The
+    recorded function uses no other generator.
     """
 
     def __init__(self):
@@ -67,7 +71,7 @@ class CudaGraph:
 
         Parameters
         ----------
-        function : works on tensors at fixed addresses
+        function : takes no arguments and works on tensors at fixed addresses
         """
         usual = torch.cuda.current_stream()
         self.stream.wait_stream(usual)
@@ -76,12 +80,12 @@ class CudaGraph:
         usual.wait_stream(self.stream)
 
     def capture(self, function: Callable[[], object], inputs: Sequence[Tensor]) -> None:
-        """Record the kernels of a function; none is run.
+        """Record the kernels of a function without running them.
 
         Parameters
         ----------
-        function : as for `warm`
-        inputs : kept, so that they stay at their addresses
+        function : takes no arguments and works on tensors at fixed addresses
+        inputs : the tensors whose values change; the graph keeps them, so that their memory stays
 
         Raises
         ------
@@ -89,17 +93,17 @@ class CudaGraph:
             Something cannot be recorded, or memory is short.
         """
         usual, self.inputs = torch.cuda.current_stream(), inputs
-        gc.collect()  # a graph of an earlier run must not be destroyed meanwhile
+        gc.collect()  # the graph of an earlier run must not be freed during the recording
         collects = gc.isenabled()
         gc.disable()
         try:
-            # Other threads may go on: those that decode images allocate memory meanwhile.
+            # The recording covers this thread alone: threads that decode images allocate memory.
             with torch.cuda.graph(
                 self.graph, stream=self.stream, capture_error_mode="thread_local"
             ):
                 function()
         finally:
-            torch.cuda.set_stream(usual)  # a capture that fails does not come back to it
+            torch.cuda.set_stream(usual)  # a recording that fails leaves its own stream current
             if collects:
                 gc.enable()
 
@@ -109,7 +113,7 @@ class CudaGraph:
 
 
 class Uncaptured:
-    """A `Graph` that calls its function each time: the same steps without a graph."""
+    """A `Graph` that records nothing: each replay calls the function."""
 
     function: Callable[[], object]
     inputs: Sequence[Tensor] = ()
@@ -119,17 +123,17 @@ class Uncaptured:
 
         Parameters
         ----------
-        function : any
+        function : takes no arguments
         """
         function()
 
     def capture(self, function: Callable[[], object], inputs: Sequence[Tensor]) -> None:
-        """Keep a function, to be called by `replay`.
+        """Keep a function, which `replay` will call.
 
         Parameters
         ----------
-        function : any
-        inputs : the tensors that change between calls
+        function : takes no arguments
+        inputs : the tensors whose values change from one call to the next
         """
         self.function, self.inputs = function, inputs
 
@@ -139,29 +143,30 @@ class Uncaptured:
 
 
 class NotRepeatable(RuntimeError):
-    """A step does what a graph would not repeat."""
+    """A step does something that a CUDA graph cannot replay."""
 
 
 class Tape(Uncaptured):
-    """A `Graph` for the CPU that calls its function and refuses what a graph would not repeat.
+    """A `Graph` for tests on the CPU, which refuses a function that a CUDA graph cannot replay.
 
-    All calls must do the same operations, on the same numbers of Python and on tensors of the same
-    shapes; tensors from before the call must lie at the same addresses. A call must not read a
-    number from a tensor nor make a tensor from numbers, for which a GPU would be waited for.
-    After each call the inputs are spoilt, so that nothing is taken over from the step before.
+    Each replay calls the function. Every call must do the same operations, with the same Python
+    numbers and with tensors of the same shapes. Tensors that existed before the call must lie at
+    the same addresses. A call must not read a number from a tensor nor make a tensor from numbers,
+    because then Python would wait for the GPU. After each call the inputs are overwritten with
+    useless values, so that a step that reads old inputs gives wrong results.
     """
 
     def __init__(self):
         self.first: list[tuple] | None = None
-        self.alive: list = []  # memory of the first call, so that no other gets its address
+        self.alive: list = []  # tensors of the first call: no later tensor may get their addresses
 
     def replay(self) -> None:
-        """Call the function and compare what it does with its first call.
+        """Call the function and compare its operations with those of the first call.
 
         Raises
         ------
         NotRepeatable
-            The call is not the same, or waits for the device.
+            The call does other operations than the first call, or it would wait for the GPU.
         """
         with _Operations() as seen:
             self.function()
@@ -178,21 +183,21 @@ class Tape(Uncaptured):
 
 
 class _Operations(TorchDispatchMode):
-    """Write down every operation: its name, its numbers, and where its tensors come from."""
+    """A list of all operations: name, Python numbers, and the origin of each tensor."""
 
     def __init__(self):
         super().__init__()
         self.done: list[tuple] = []
-        self.outside: list = []  # memory from before
-        self.places: dict[int, tuple] = {}  # of memory, by its address
-        self.inside: list = []  # memory made meanwhile
+        self.outside: list = []  # memory that existed before the call
+        self.places: dict[int, tuple] = {}  # origin of each piece of memory, by address
+        self.inside: list = []  # memory that the call allocated
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         given = tree_leaves((args, kwargs or {}))
         name = str(function)
         if name.startswith("profiler."):  # a label for profilers
             return function(*args, **(kwargs or {}))
-        # Integers are labels, whose range is checked on the CPU alone.
+        # Reading an integer is allowed: only the CPU reads labels, to check their range.
         if "_local_scalar_dense" in name and args[0].dtype not in (torch.int64, torch.int32):
             raise NotRepeatable("a step reads a number from a tensor")
         if "lift_fresh" in name:
@@ -205,7 +210,7 @@ class _Operations(TorchDispatchMode):
         return outputs
 
     def _place(self, value: Tensor, kind: str, kept: list) -> tuple:
-        """Where a tensor's memory comes from: an address, or the order in which it was made."""
+        """Return the origin of a tensor's memory: its address, or its rank among new memory."""
         memory = value.untyped_storage()
         if memory._cdata not in self.places:
             self.places[memory._cdata] = kind, memory._cdata if kind == "outside" else len(kept)
@@ -213,7 +218,7 @@ class _Operations(TorchDispatchMode):
         return self.places[memory._cdata]
 
     def _described(self, value: object) -> tuple | str:
-        """What must not change between calls."""
+        """Describe an argument by everything that must be equal in all calls."""
         if not isinstance(value, Tensor):
             return "" if isinstance(value, torch.Generator) else repr(value)
         place = self._place(value, "outside", self.outside)
@@ -221,45 +226,47 @@ class _Operations(TorchDispatchMode):
 
 
 def _said(operation: tuple) -> str:
-    """An operation in words."""
+    """Write an operation as text, for an error."""
     name, *given = operation
     return f"{name}({', '.join(map(str, given))})"
 
 
 class Steps:
-    """The steps of a run's epochs: those of full batches by a graph, a last smaller one by itself.
+    """The training steps of a run: a graph replays them for all batches of full size.
+
+    A smaller last batch is trained on without the graph.
 
     Parameters
     ----------
-    training : a `loop.Training`
-    kind : makes a `Graph`
+    training : the `loop.Training` whose network learns
+    kind : function without arguments that makes a `Graph`
     """
 
     def __init__(self, training, kind: Callable[[], Graph]):
         self.training, self.kind = training, kind
         cuda = training.device.type == "cuda"
-        # Fused optimisers read float32 on a GPU, and any number on the CPU.
+        # On a GPU fused optimisers read the learning rate as float32.
         exact = torch.float32 if cuda else torch.float64
         self.rate = torch.zeros((), dtype=exact, device=training.device)
         self.loss = torch.zeros((), device=training.device)
         self.place = torch.cuda.device(training.device) if cuda else nullcontext()
         self.graph: Graph | None = None
         self.sharp, self.warmed, self.captured = False, 0, False
-        self.inputs: list[Tensor] = []  # at fixed addresses
+        self.inputs: list[Tensor] = []  # the tensors that the graph reads
 
     def learn(self, batches: Sequence[Tensor], rate: float, sharp: bool) -> Tensor:
         """Train on batches, one after the other.
 
         Parameters
         ----------
-        batches : positions in the training set, (B,) each; only the last may be smaller
+        batches : integer tensors (B,), positions in the training set; only the last may be smaller
         rate : learning rate
-        sharp : whether an update is sharpness-aware
+        sharp : whether the updates are sharpness-aware (SAM)
 
         Returns
         -------
         Tensor
-            The sum of the mean losses of the batches, ().
+            Sum over batches of the mean loss of a batch, a scalar.
         """
         self.rate.fill_(rate)
         for group in self.training.optimizer.param_groups:
@@ -267,7 +274,7 @@ class Steps:
         self.loss.zero_()
         with self.place:
             if self.graph is None or sharp != self.sharp:
-                self.graph = None  # its memory is free before the next is made
+                self.graph = None  # frees its memory before the next graph is made
                 self.graph, self.sharp, self.warmed, self.captured = self.kind(), sharp, 0, False
             for inputs in self._fed(batches):
                 if len(inputs[1]) < self.training.protocol.batch_size:
@@ -277,12 +284,12 @@ class Steps:
         return self.loss
 
     def _step(self, inputs: Sequence[Tensor]) -> None:
-        """One step, kernel by kernel."""
+        """Take one step without the graph."""
         score = self.training.draw.prepare(Batch(*inputs[:3]), *inputs[3:])
         self.loss.add_(self.training.step(score, self.sharp))
 
     def _repeat(self, inputs: Sequence[Tensor]) -> None:
-        """One step by the graph, which the first steps warm up."""
+        """Take one step by the graph; the first steps warm the graph up."""
         if not self.inputs:
             self.inputs = [each.clone() for each in inputs]
         for fixed, each in zip(self.inputs, inputs, strict=True):
@@ -296,15 +303,15 @@ class Steps:
         self.graph.replay()
 
     def _capture(self) -> None:
-        """Record the step, or say once why it goes on kernel by kernel."""
+        """Record the step; if that fails, log the reason and train without a graph."""
         function, self.captured = lambda: self._step(self.inputs), True
         groups = [g for g in self.training.optimizer.param_groups if "capturable" in g]
-        for group in groups:  # Adam asks for it while a graph is recorded, and warns otherwise
+        for group in groups:  # Adam needs it during the recording, and warns about it elsewhere
             group["capturable"] = True
         try:
             self.graph.capture(function, self.inputs)
         except RuntimeError as error:
-            while error.__context__:  # the end of a failed capture fails as well
+            while error.__context__:  # ending a failed recording raises another error
                 error = error.__context__
             why = str(error).partition("\n")[0]
             self.training.log(f"{self.training.run.name}: trains without a CUDA graph ({why})")
@@ -315,17 +322,17 @@ class Steps:
                 group["capturable"] = False
 
     def _fed(self, batches: Sequence[Tensor]) -> Iterator[list[Tensor]]:
-        """Inputs, labels, positions and random choices of each batch.
+        """Yield inputs, labels, positions and random choices of each batch.
 
-        All random choices of the epoch reach the device together; the inputs are augmented some
-        batches at a time.
+        The random choices of all batches are copied to the device together. The inputs are
+        augmented for several batches at a time.
         """
         training, draw = self.training, self.training.draw
         chosen = [draw.choose(len(batch), training.rng) for batch in batches]
         streamed = not isinstance(training.splits["train"].inputs, Tensor)
         decoded = training.training_batches(batches) if streamed else None
-        numbers = len(batches[0]) * training.training_set.mean.numel()  # of a batch
-        size = 1 if streamed else max(1, PART // numbers)  # batches in a part
+        numbers = len(batches[0]) * training.training_set.mean.numel()  # input numbers of a batch
+        size = 1 if streamed else max(1, PART // numbers)  # batches that are augmented together
         full = sum(len(batch) == len(batches[0]) for batch in batches)
         for stretch in ((0, full), (full, len(batches))):
             of_stretch = [
@@ -343,25 +350,26 @@ class Steps:
                 yield from (list(each) for each in zip(inputs, labels, index, *own, strict=True))
 
     def _inputs(self, index: Tensor) -> Tensor:
-        """Augmented inputs of positions (K, B): (K, B, ...)."""
+        """Return the augmented inputs (K, B, ...) at positions (K, B)."""
         return self.training.training_inputs(index.flatten()).unflatten(0, index.shape)
 
 
 def steps(training, kind: Callable[[], Graph] | None = None) -> Steps | None:
-    """How a run takes its steps: by a graph on CUDA, else kernel by kernel.
+    """Choose whether a run trains by a graph.
 
     Parameters
     ----------
-    training : a `loop.Training`
-    kind : makes a `Graph`; default `CudaGraph` on CUDA and none on other devices
+    training : the `loop.Training` of the run
+    kind : function without arguments that makes a `Graph`; by default `CudaGraph` on CUDA, and no
+        graph on other devices
 
     Returns
     -------
     Steps or None
-        None where each step launches its own kernels; if that is so on CUDA, the log says why.
+        None for a run that trains without a graph. On CUDA the log then says why.
     """
     kind = kind or (CudaGraph if training.device.type == "cuda" else None)
-    if kind is None or training.mode == "reduce-overhead":  # which makes graphs of its own
+    if kind is None or training.mode == "reduce-overhead":  # torch.compile then makes CUDA graphs
         return None
     run, why = training.run, ""
     if run.own:

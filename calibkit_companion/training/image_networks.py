@@ -1,4 +1,4 @@
-"""Other families on small images: DenseNet, ConvMixer, VGG, mobile nets."""
+"""Networks for small images: DenseNet, ConvMixer, VGG, MobileNet, EfficientNet."""
 
 from collections.abc import Sequence
 
@@ -20,9 +20,11 @@ from calibkit_companion.training.layers import (
 
 
 def densenet(growth: int, blocks: Sequence[int], stem: int, shape: Shape, classes: int) -> Network:
-    """DenseNet-BC (Huang et al., 2017), compression 1/2, with the paper's CIFAR stem.
+    """DenseNet-BC (Huang et al., 2017) with compression 1/2 and the first layer for CIFAR.
 
-    Initialised as torchvision does: He's normal, fan-in; biases zero.
+    As in torchvision, weights start from He's normal distribution (fan-in) and biases from zero.
+    Each layer of a block adds `growth` channels. `blocks` are the numbers of layers of the blocks,
+    and the first layer has `stem` channels.
     """
     expect_image(shape)
     net = torchvision_models().DenseNet(growth, blocks, stem, num_classes=classes)
@@ -54,7 +56,11 @@ def convmixer(width: int, depth: int, kernel: int, shape: Shape, classes: int) -
 
 
 class Mixer(nn.Module):
-    """ConvMixer's residual depthwise convolution; an even kernel pads one pixel more at the end."""
+    """The depthwise convolution of ConvMixer, added to its input.
+
+    The output has the size of the input. For an even kernel, the padding at the end is one pixel
+    wider than that at the start.
+    """
 
     def __init__(self, width: int, kernel: int, activate: Sequence[nn.Module]):
         super().__init__()
@@ -67,10 +73,10 @@ class Mixer(nn.Module):
 
 
 def vgg16_bn(shape: Shape, classes: int, weights: str | None = None) -> Network:
-    """VGG-16 with batch norm (Simonyan & Zisserman, 2015) and one linear layer behind it.
+    """VGG-16 with batch norm (Simonyan & Zisserman, 2015) and a single linear layer.
 
-    Pooling rounds up, so that 28 pixels survive five halvings. Pretrained weights, which are
-    for colour images, fill everything but the linear layer.
+    Pooling rounds sizes up, so that an image of 28 pixels can be halved five times. Pretrained
+    weights fill everything but the linear layer, and need colour images.
     """
     expect_image(shape)
     stages, inputs = [], shape[0]
@@ -96,8 +102,10 @@ def mobile(
 ) -> Network:
     """MobileNetV2 (Sandler et al., 2018) or EfficientNet (Tan & Le, 2019), from torchvision.
 
-    Both halve the image five times. `strides_kept` says which halvings remain: fmfp's public code
-    keeps a 32-pixel image at 8 by 8 and 4 by 4. The initialisation is torchvision's.
+    The original networks halve the image five times. `strides_kept` holds the numbers (0 to 4) of
+    the halvings that remain, because the public code of fmfp reduces images of 32 pixels to 8 by 8
+    or 4 by 4 pixels only. The initialisation is that of torchvision. `dropout` is the probability
+    before the head.
     """
     expect_image(shape)
     net = torchvision_models().get_model(name, num_classes=classes, **options)
@@ -109,7 +117,7 @@ def mobile(
             strided.stride = (1, 1)
     stages: list[nn.Sequential] = []
     for layer in net.features:
-        if getattr(layer, "use_res_connect", False):  # the shape does not change: the same stage
+        if getattr(layer, "use_res_connect", False):  # equal shapes stay in one stage
             stages[-1].append(layer)
         else:
             stages.append(nn.Sequential(layer))

@@ -1,4 +1,4 @@
-"""Networks with an ImageNet stem, and pretrained weights."""
+"""Networks with the first layers for ImageNet (the stem), and their pretrained weights."""
 
 import torch
 import torch.nn.functional as F
@@ -16,7 +16,10 @@ from calibkit_companion.training.layers import (
 
 
 class _AsImageNet(nn.Module):
-    """Grey repeated to three channels, and any image resized to `size` pixels if one is given."""
+    """A layer that repeats a grey channel three times, and resizes images to `size` pixels.
+
+    A `size` of None keeps the size of the images.
+    """
 
     def __init__(self, size: int | None = None):
         super().__init__()
@@ -30,7 +33,7 @@ class _AsImageNet(nn.Module):
 
 
 def imagenet(name: str, weights: str | None, shape: Shape, classes: int) -> nn.Module:
-    """torchvision's network `name`, from scratch or with one of its published weight files."""
+    """Build the network `name` of torchvision, with the pretrained `weights` of a name, if any."""
     expect_image(shape)
     expect(shape[0] in (1, 3), shape, "images of 1 or 3 channels")
     models = torchvision_models()
@@ -49,12 +52,12 @@ def imagenet(name: str, weights: str | None, shape: Shape, classes: int) -> nn.M
 
 
 def _new_head(head: nn.Linear, classes: int) -> nn.Linear:
-    """The head itself if it has the right classes, else a fresh one."""
+    """Return the head if it has the right number of classes, else a new linear layer."""
     return head if head.out_features == classes else nn.Linear(head.in_features, classes)
 
 
 def resnet_imagenet(name: str, shape: Shape, classes: int, weights: str | None = None) -> Network:
-    """torchvision's ResNet with the ImageNet stem (7x7, stride 2, and a maximum pool)."""
+    """Build a ResNet of torchvision, which starts with a 7x7 convolution and maximum pooling."""
     net = imagenet(name, weights, shape, classes)
     stem = nn.Sequential(_AsImageNet(), net.conv1, net.bn1, net.relu, net.maxpool)
     stages = [stem, net.layer1, net.layer2, net.layer3, net.layer4]
@@ -62,7 +65,7 @@ def resnet_imagenet(name: str, shape: Shape, classes: int, weights: str | None =
 
 
 class _Tokens(nn.Module):
-    """ViT's stem: a class token, then one token for each patch; positions added."""
+    """The first layer of ViT: a class token and a token for each patch, plus their positions."""
 
     def __init__(self, patches: nn.Conv2d, class_token: nn.Parameter, positions: nn.Parameter):
         super().__init__()
@@ -75,17 +78,17 @@ class _Tokens(nn.Module):
 
 
 class _ClassToken(nn.Module):
-    """The class token of ViT's output, (B, d)."""
+    """A layer that keeps the class token (B, d) of the tokens (B, tokens, d)."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x[:, 0]
 
 
 def vit_b_16(shape: Shape, classes: int, weights: str | None = None) -> Network:
-    """ViT-B/16 (Dosovitskiy et al., 2021) at 224 pixels; smaller images are resized to that.
+    """ViT-B/16 (Dosovitskiy et al., 2021); images are resized to 224 pixels.
 
-    bsce fine-tunes Google's weights; torchvision's (``weights="IMAGENET1K_V1"``) are others for the
-    same network. A new head starts from zero, everything else as in torchvision.
+    bsce fine-tunes weights by Google. ``weights="IMAGENET1K_V1"`` are other weights for the same
+    network, by torchvision. The weights of a new head start from zero.
     """
     net = imagenet("vit_b_16", weights, shape, classes)
     encoder = net.encoder

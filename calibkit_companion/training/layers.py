@@ -1,6 +1,6 @@
-"""The class `Network`, and the layers and checks that its builders share.
+"""The class `Network`, and the layers and checks that the builders of networks share.
 
-There is one set of layers for images and for signals, which are images of one row.
+Signals are treated as images of one row, so the layers for images serve for signals, too.
 """
 
 from collections.abc import Sequence
@@ -11,19 +11,20 @@ Shape = tuple[int, ...]
 
 
 class Network(nn.Module):
-    """A classifier in three parts: stages, a pool to `(B, d)` features, a linear head.
+    """A classifier in three parts: stages, a pool that gives features (B, d), and a linear head.
 
-    The whole forward pass is ``for stage in stages: x = stage(x)`` and then ``head(pool(x))``. No
-    stage changes its input in place, so what passes between stages may be kept, mixed or moved.
+    The forward pass is ``for stage in stages: x = stage(x)`` and then ``head(pool(x))``. No stage
+    changes its input in place, so a caller may keep or mix the tensors between stages.
 
     Parameters
     ----------
     stages : sequence of nn.Module
-        The stem first. A new stage begins where the resolution or the width changes; networks
-        that never change either (ConvMixer, ViT) are cut into quarters.
+        The first layers (the stem) come first. A new stage begins where the resolution or the width
+        changes. Networks that never change them (ConvMixer, ViT) have four stages of equal length.
     pool : nn.Module
-        What lies between the last stage and the features: last normalisation, pooling, dropout.
+        The layers between the last stage and the head: last normalisation, pooling, dropout.
     head : nn.Linear
+        Gives the logits of the features.
 
     Examples
     --------
@@ -43,7 +44,7 @@ class Network(nn.Module):
         self.head = head
 
     def features(self, x: Tensor) -> Tensor:
-        """What the head sees.
+        """Compute the features, which are the inputs of the head.
 
         Parameters
         ----------
@@ -59,7 +60,7 @@ class Network(nn.Module):
         return self.pool(x)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The logits.
+        """Compute the logits.
 
         Parameters
         ----------
@@ -74,13 +75,13 @@ class Network(nn.Module):
 
 
 def expect(fits: bool, shape: Shape, expected: str) -> None:
-    """Refuse an input shape, with a line that says what the network takes."""
+    """Raise an error about an input shape unless `fits`; `expected` says what the network takes."""
     if not fits:
         raise ValueError(f"input_shape: got {shape}, but this network takes {expected}")
 
 
 def expect_image(shape: Shape) -> None:
-    """Refuse anything but images of 8 pixels a side or more."""
+    """Raise an error unless a shape (c, h, w) is that of images of at least 8 by 8 pixels."""
     fits = len(shape) == 3 and min(shape[1:]) >= 8
     expect(fits, shape, "images (channels, height, width) of 8 pixels a side or more")
 
@@ -88,9 +89,10 @@ def expect_image(shape: Shape) -> None:
 def conv(
     inputs: int, outputs: int, kernel: int = 3, stride: int = 1, signal: bool = False
 ) -> nn.Module:
-    """A convolution without bias that pads with zeros.
+    """Make a convolution without bias that pads with zeros.
 
-    A `signal` is convolved along its one row, which is faster than Conv1d.
+    For a `signal`, which is an image of one row, the kernel is one row, too. This is faster than
+    ``nn.Conv1d``.
     """
     kernels, strides, padding = kernel, stride, kernel // 2
     if signal:
@@ -107,12 +109,12 @@ def norm_relu(width: int) -> tuple[nn.Module, nn.Module]:
 
 
 def average() -> tuple[nn.Module, nn.Module]:
-    """The mean over positions, flattened to (B, channels)."""
+    """Make layers that average over positions, from (B, channels, h, w) to (B, channels)."""
     return nn.AdaptiveAvgPool2d(1), nn.Flatten()
 
 
 def he_normal(network: Network) -> Network:
-    """Draw all convolutions of a network from He's normal distribution, fan-out."""
+    """Draw the weights of all convolutions from He's normal distribution (fan-out)."""
     for module in network.modules():
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
@@ -120,13 +122,13 @@ def he_normal(network: Network) -> Network:
 
 
 def torchvision_models():
-    """The models of torchvision, imported late: they take longer to load than torch."""
+    """Import ``torchvision.models`` when a network needs it: it takes longer to load than torch."""
     from calibkit_companion.data.torchvision import torchvision
 
     return torchvision.models
 
 
 def quarters(blocks: Sequence[nn.Module]) -> list[nn.Sequential]:
-    """Blocks in groups of a quarter each."""
+    """Divide blocks into four stages of equal length."""
     size = len(blocks) // 4
     return [nn.Sequential(*blocks[i : i + size]) for i in range(0, len(blocks), size)]

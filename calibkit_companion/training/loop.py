@@ -1,8 +1,8 @@
-"""The one training loop: it takes a run and makes a record.
+"""The training loop, which takes a run, trains its network and writes its record.
 
-The data set lives on the device, and crops and flips are made there for a whole batch. Images that
-do not fit are decoded by workers, batch by batch. All numbers of a record are measured in
-evaluation mode on inputs without augmentation.
+The whole data set lies in the memory of the device, which also crops and flips whole batches.
+Worker processes decode data sets that do not fit in memory, batch by batch. All numbers of a record
+are measured in evaluation mode on inputs without augmentation.
 """
 
 import math
@@ -35,15 +35,15 @@ from calibkit_companion.training.objectives import (
 )
 
 EVALUATION_BATCH = 1000
-EVALUATION_PIXELS = EVALUATION_BATCH * 3 * 64**2  # the most pixels of such a batch
-CHECKPOINT_SECONDS = 60.0  # between two checkpoints of a run that takes longer
-# Data on which a run takes hours. The logits of every evaluated epoch are kept, so that a later
-# metric needs no new training.
+EVALUATION_PIXELS = EVALUATION_BATCH * 3 * 64**2  # most pixel values of such a batch
+CHECKPOINT_SECONDS = 60.0  # least time between two checkpoints of a run
+# Runs on these data take hours. The logits of every evaluated epoch are kept, so that a metric
+# that is added later needs no new training.
 KEPT_WHOLE = {"cifar10", "cifar100", "tiny_imagenet"}
 
 
 class Diverged(Exception):
-    """The loss is no longer a number."""
+    """The loss or a logit is infinite or NaN."""
 
 
 def train(
@@ -55,44 +55,45 @@ def train(
     again: bool = False,
     wait: bool = True,
 ):
-    """The record of a run, trained now if it is missing.
+    """Return the record of a run; train the run first if it has no record.
 
     Parameters
     ----------
-    run : what to train
-    root : folder of the records; default `folders.runs_root()`
-    device : torch device; default "cuda" if available, else "cpu"
-    log : called with one line of text per evaluated epoch
-    mode : as in `torch.compile`: "default", or "reduce-overhead" to capture CUDA graphs; empty to
+    run : the run
+    root : folder of the records; by default `folders.runs_root()`
+    device : torch device; by default "cuda" if available, else "cpu"
+    log : function that takes one line of text; called after each evaluated epoch
+    mode : mode of `torch.compile`: "default", or "reduce-overhead" for CUDA graphs; empty to
         compile nothing
-    again : retrain a run whose record keeps no predictions
-    wait : for another process that trains this run; if not, ``filelock.Timeout`` is raised
+    again : train a run again if its record keeps no predictions
+    wait : if another process trains this run, wait for its record; False raises
+        ``filelock.Timeout`` instead
 
     Returns
     -------
     Record
-        With ``diverged`` true, and no arrays, when the loss stopped being a number.
+        If the loss became infinite or NaN, its ``diverged`` is True and it has no arrays.
 
     Notes
     -----
-    On a CPU a run uses one thread: the same machine then writes the same bytes every time, and
-    several runs fill the cores better than several threads do.
+    On a CPU a run uses one thread. The same machine then writes the same bytes every time, and
+    several runs at once use the cores better than one run with several threads.
 
-    A long run leaves a checkpoint each minute, after an epoch. If killed, it resumes from there
-    and, on a CPU, ends with the record it would have left uninterrupted.
+    A run writes a checkpoint after an epoch, at most once a minute. A run that was killed continues
+    from its checkpoint. On a CPU its record is the same as that of an uninterrupted run.
     """
     checkpoint = (root or folders.runs_root()) / f".checkpoint-{run.name}.pt"
 
     def enough(record: Record | None) -> bool:
         return record is not None and not (again and record.light)
 
-    record = folders.verify(run, root)  # reading it needs no lock and no writable cache
+    record = folders.verify(run, root)  # reading a record needs no lock and no writable cache
     if enough(record):
         with suppress(OSError):
-            checkpoint.unlink()  # left by a process killed just after writing the record
+            checkpoint.unlink()  # a process wrote the record and was killed before it removed this
         return record
     with folders.locked(run, root, wait):
-        record = folders.verify(run, root)  # another process may have trained it meanwhile
+        record = folders.verify(run, root)  # another process may just have trained the run
         if not enough(record):
             trials.try_once(run, lambda: Training(run, device), log)
             began, start = datetime.now(UTC), time.perf_counter()
@@ -107,7 +108,7 @@ def train(
             except Diverged as error:
                 status = "diverged"
                 log(f"{run.name}: {error}")
-            training.steps = None  # frees the memory of a graph
+            training.steps = None  # frees the memory of the CUDA graph
             seconds = time.perf_counter() - start + training.spent
             provenance = {
                 "started": began.isoformat(timespec="seconds"),
@@ -135,12 +136,12 @@ class Training:
 
     Parameters
     ----------
-    run : what to train
-    device : torch device; default "cuda" if available, else "cpu"
-    log : called with one line of text per evaluated epoch
-    mode : as in `torch.compile`; empty to compile nothing
-    kind : makes the `graph.Graph` that repeats the steps; default a CUDA graph on CUDA, and none on
-        other devices
+    run : the run
+    device : torch device; by default "cuda" if available, else "cpu"
+    log : function that takes one line of text; called after each evaluated epoch
+    mode : mode of `torch.compile`; empty to compile nothing
+    kind : function without arguments that makes the `graph.Graph` of a training step; by default a
+        CUDA graph on CUDA, and no graph on other devices
     """
 
     def __init__(
@@ -174,7 +175,7 @@ class Training:
         self.tracked = torch.arange(min(protocol.tracked, len(self.labels)), device=self.device)
 
         torch.manual_seed(run.seed)
-        self.rng = np.random.default_rng(run.seed)  # order, mixing ratios, partners
+        self.rng = np.random.default_rng(run.seed)  # order of samples, mixing ratios, partners
         self.crops = torch.Generator(self.device).manual_seed(run.seed)
         shape = tuple(self.data.train.inputs.shape[1:])
         tokens = self.data.train.inputs.dtype == torch.int64
@@ -182,9 +183,9 @@ class Training:
         network = networks.build(run.network, shape, len(self.data.classes), **options)
         self.network = network.to(self.device, memory_format=torch.channels_last)
         self.average = AveragedModel(self.network) if run.recipe.averaging == "swa" else None
-        if mode:  # only of the training steps, which are many and short
+        if mode:  # compiles the training steps alone; evaluations are few
             self.network.compile(mode=mode, dynamic=False)
-        # Large images take the memory of many small ones.
+        # Fewer large images fit in memory.
         self.evaluation_batch = max(1, min(EVALUATION_BATCH, EVALUATION_PIXELS // math.prod(shape)))
         known = {"lr": protocol.learning_rate, "weight_decay": protocol.weight_decay, "fused": True}
         weights = self.network.parameters()
@@ -203,43 +204,53 @@ class Training:
         )
         self.draw = objective(run.recipe, self.training_set)
         self.steps = graph.steps(self, kind)
-        self.epoch = 0  # epochs done
+        self.epoch = 0  # finished epochs
         self.history: list[dict] = []
         self.wrong_until = torch.zeros(len(self.tracked), dtype=torch.int16, device=self.device)
-        self.early: dict[int, Tensor] = {}  # test logits at snapshots
-        self.followed: dict[int, tuple[Tensor, ...]] = {}  # what `evaluation.follow` gives
+        self.early: dict[int, Tensor] = {}  # test logits by epoch of a snapshot
+        self.followed: dict[int, tuple[Tensor, ...]] = {}  # results of `evaluation.follow`
         self.kept: dict[int, tuple[Tensor, Tensor]] = {}  # test and validation logits by epoch
         self.seconds, self.samples, self.passes = 0.0, 0, [0, 0]
         self.checkpoint: Path | None = None
-        self.spent = 0.0  # seconds before an interruption
+        self.spent = 0.0  # seconds of training before the last interruption
 
     # --- data ---
 
     def _here(self, split: data.Split) -> data.Split:
-        """The same split on the device of the run."""
+        """Copy a split to the device of the run."""
         return data.Split(split.inputs.to(self.device), split.labels.to(self.device))
 
     def _normalised(self, batch: Tensor) -> Tensor:
-        """Normalised inputs, images in the memory format that suits convolutions."""
+        """Normalise inputs (B, ...) and put images in the memory format of convolutions."""
         batch = data.normalise(batch, *self.scale)
         return batch.contiguous(memory_format=torch.channels_last) if batch.ndim == 4 else batch
 
     def batches(self, split: data.Split, parts: Sequence[Tensor]) -> Iterator[Tensor]:
-        """Normalised inputs of some parts of a split, one part after the other.
+        """Yield the inputs of a split without augmentation, batch by batch.
 
         Parameters
         ----------
         split : inputs and labels
-        parts : positions in the split, (B,) each
+        parts : integer tensors (B,), the positions of each batch in the split
+
+        Yields
+        ------
+        Tensor
+            float32 (B, ...), normalised; token ids as they are.
         """
         return map(self._normalised, _decoded(split, parts))
 
     def training_inputs(self, index: Tensor) -> Tensor:
-        """Normalised and augmented inputs of some training samples.
+        """Return the inputs of some training samples.
 
         Parameters
         ----------
-        index : positions in the training set, (B,)
+        index : integer tensor (B,), positions in the training set
+
+        Returns
+        -------
+        Tensor
+            float32 (B, ...), normalised, and cropped and flipped if the protocol says so.
         """
         split, seed = self.splits["train"], self._crop_seed()
         return self._augmented(split.inputs.read(index, seed) if seed else split.inputs[index])
@@ -247,33 +258,38 @@ class Training:
     def training_batches(
         self, parts: Sequence[Tensor], crops: torch.Generator | None = None
     ) -> Iterator[Tensor]:
-        """Normalised and augmented inputs of parts of the training set, one part after the other.
+        """Yield the inputs of training samples, batch by batch.
 
         Parameters
         ----------
-        parts : positions in the training set, (B,) each
-        crops : draws the crops and flips; default `self.crops`
+        parts : integer tensors (B,), the positions of each batch in the training set
+        crops : generator that draws the crops and flips; by default `self.crops`
+
+        Yields
+        ------
+        Tensor
+            float32 (B, ...), normalised, and cropped and flipped if the protocol says so.
         """
         decoded = _decoded(self.splits["train"], parts, self._crop_seed())
         return (self._augmented(batch, crops) for batch in decoded)
 
     def _augmented(self, batch: Tensor, crops: torch.Generator | None = None) -> Tensor:
-        """Normalised inputs, cropped and flipped if the protocol says so."""
+        """Normalise inputs (B, ...), and crop and flip them if the protocol says so."""
         batch = self._normalised(batch)
         if self.protocol.augment and self.data.augment == "crop_flip":
             batch = data.augment_crop_flip(batch, crops or self.crops)
         return batch
 
     def _crop_seed(self) -> tuple[int, ...]:
-        """Seed of the random resized crops of this epoch; empty without them.
+        """Return the seed of this epoch's random resized crops; empty for another augmentation.
 
-        The crops are drawn where images are decoded.
+        The worker processes that decode the images draw these crops.
         """
         resized = self.protocol.augment and self.data.augment == "resized_crop"
         return (self.run.seed, self.epoch + 1) if resized else ()
 
     def _mean_input(self) -> Tensor:
-        """The mean training input; of 2,000 images if they are decoded on demand."""
+        """Return the mean training input; only 2,000 images count if they are decoded on demand."""
         if self.data.train.inputs.dtype == torch.int64:
             return torch.zeros((), dtype=torch.int64)  # token ids have no mean
         split = self.splits["train"]
@@ -286,12 +302,12 @@ class Training:
     def fit(self) -> dict[str, np.ndarray]:
         """Train to the end and return the arrays of the record.
 
-        With zero epochs, a network that starts from weights is evaluated as it is.
+        A protocol of zero epochs evaluates a network with pretrained weights as it is.
 
         Returns
         -------
         dict of numpy.ndarray
-            The arrays of a `records.record.Record`, by name.
+            Arrays of a `records.record.Record` by name.
 
         Raises
         ------
@@ -312,8 +328,8 @@ class Training:
             last = epoch == protocol.epochs
             snapshot = last or epoch in protocol.snapshots
             evaluated = snapshot or epoch % protocol.evaluate_every == 0
-            # Averaged weights need new batch norm statistics, which takes a pass over all the data.
-            # Between evaluations the network in training judges the tracked samples.
+            # Averaged weights need new batch norm statistics, which cost a pass over all the data.
+            # Between evaluations the unaveraged network therefore predicts the tracked samples.
             network = self.predictor(epoch) if evaluated else self.network.eval()
             logits, features = self.evaluate(network, "train", self.tracked)
             labels = self.labels[self.tracked]
@@ -337,7 +353,7 @@ class Training:
                 checkpoints.save(self, self.spent + now - began)
                 saved = now
         self.final = network
-        # First epoch from which a sample stays right; 0 if it is wrong at the end.
+        # Epoch from which a sample is predicted correctly until the end; 0: wrong at the end.
         learned = torch.where(self.wrong_until < protocol.epochs, self.wrong_until + 1, 0)
         scores = {}
         if protocol.feature_scores:
@@ -353,7 +369,7 @@ class Training:
         return arrays | scores
 
     def _feature_scores(self, network: nn.Module, validation: tuple, test: tuple) -> dict:
-        """As `evaluation.feature_scores`, fitted on the augmented inputs of the training set."""
+        """Compute `evaluation.feature_scores`, fitted on augmented training inputs."""
         parts = torch.arange(len(self.labels), device=self.device).split(self.evaluation_batch)
         with torch.no_grad():
             hidden = torch.cat([network.features(b) for b in self.training_batches(parts)])
@@ -361,11 +377,14 @@ class Training:
         return evaluation.feature_scores(train, validation, test, self.protocol.feature_scores)
 
     def sharpness(self) -> float:
-        """Sharpness at the tracked samples, in nats, with the ρ of the protocol.
+        """Measure `evaluation.sharpness` on the tracked samples, with the ρ of the protocol.
 
-        See `evaluation.sharpness`.
+        Returns
+        -------
+        float
+            The rise of the mean cross-entropy, in nats.
         """
-        # A quarter of a batch at a time, as activations stay in memory.
+        # Gradients need the activations in memory: a quarter of an evaluation batch at a time.
         parts = self.tracked.split(max(1, self.evaluation_batch // 4))
 
         def batches() -> Iterator[tuple[Tensor, Tensor]]:
@@ -380,8 +399,8 @@ class Training:
         Returns
         -------
         list of dict
-            A row of metrics for each kind and severity of shift; the temperature is that of the
-            unshifted validation data.
+            Metrics by name, for each kind and severity of shift. Temperature scaling is fitted on
+            the unshifted validation data.
         """
         n = self.protocol.shifted
         if not n:
@@ -395,21 +414,21 @@ class Training:
         return rows
 
     def learn(self, epoch: int) -> float:
-        """Train one epoch.
+        """Train for one epoch.
 
         Parameters
         ----------
-        epoch : its number, from 1
+        epoch : number of the epoch, from 1
 
         Returns
         -------
         float
-            The mean loss of the batches.
+            Mean loss over the batches.
         """
         protocol, network = self.protocol, self.network
         swa = self.average is not None
         self.rate = protocol.rate(epoch, self.run.recipe.averaging, self.run.variant)
-        # In fmfp's text, flat minima start from a checkpoint of plain training.
+        # The text of fmfp searches for flat minima only after some epochs of plain training.
         plain = self.run.variant == "paper" and swa and epoch <= protocol.swa_start
         sharp = self.run.recipe.update == "sam" and not plain
         network.train()
@@ -437,18 +456,18 @@ class Training:
 
         Parameters
         ----------
-        score : gives the loss of each sample of the batch, (B,), for a network
-        sharp : whether the update is sharpness-aware
+        score : function of a network that returns the loss (B,) of each sample of the batch
+        sharp : whether the update is sharpness-aware (SAM)
 
         Returns
         -------
         Tensor
-            The mean loss of the batch before the update, ().
+            Mean loss of the batch before the update, a scalar.
         """
         protocol, network = self.protocol, self.network
 
         def backward() -> Tensor:
-            kept = self.steps is None  # a graph must not find weights that were cast outside of it
+            kept = self.steps is None  # a graph must cast the weights itself
             with torch.autocast(
                 self.device.type, torch.bfloat16, enabled=self.bfloat16, cache_enabled=kept
             ):
@@ -467,11 +486,13 @@ class Training:
         return loss
 
     def predictor(self, epoch: int) -> nn.Module:
-        """The network whose predictions count: the averaged one once averaging has started.
+        """Return the network whose predictions count, in evaluation mode.
+
+        This is the network with averaged weights as soon as averaging has started.
 
         Parameters
         ----------
-        epoch : number of epochs that are done
+        epoch : number of finished epochs
         """
         if self.average is None or epoch <= self.protocol.swa_start:
             return self.network.eval()
@@ -479,7 +500,7 @@ class Training:
         parts = everything.split(self.evaluation_batch)
         batches = self.batches(self.splits["train"], parts)
         if self.protocol.bn_statistics == "augmented":
-            # Crops of their own: the training goes on as it does without them.
+            # A separate generator draws these crops, so that they do not change the training.
             (seed,) = np.random.SeedSequence([self.run.seed, epoch]).generate_state(1)
             crops = torch.Generator(self.device).manual_seed(int(seed))
             batches = self.training_batches(parts, crops)
@@ -491,21 +512,21 @@ class Training:
 
     @torch.no_grad()
     def evaluate(self, network: nn.Module, name: str, index: Tensor | None = None):
-        """Logits and last-layer features of a split, in float32.
+        """Compute the logits of a split, and the features that the last layer sees.
 
-        Predictions are kept at half precision, so logits of all splits but "train" are rounded to
-        half.
+        Logits of every split but "train" are rounded to half precision, because records keep them
+        so.
 
         Parameters
         ----------
         network : a network in evaluation mode
         name : "train", "validation", "test" or "shifted"
-        index : positions in the split, (m,); default all of them
+        index : integer tensor (m,), positions in the split; by default all samples
 
         Returns
         -------
         tuple of Tensor
-            Logits (m, k) and features (m, d).
+            Logits (m, k) and features (m, d), float32.
 
         Raises
         ------
@@ -522,22 +543,22 @@ class Training:
             logits.append(network.head(hidden))
         outputs = torch.cat(logits)
         if name != "train":
-            # Records keep half precision, so metrics are computed from half precision, too.
+            # Records keep logits in half precision, and metrics must be those of the kept logits.
             outputs = outputs.half().float()
-        if not outputs.isfinite().all():  # the last step may have diverged
+        if not outputs.isfinite().all():  # the last update may have diverged
             raise Diverged(f"logits of the {name} set are not finite")
         return outputs, torch.cat(features)
 
     def note(self, epoch: int, loss: float, train_accuracy: float, test: Tensor, held_out: Tensor):
-        """Add a row to the history: every metric on the test set, also after temperature scaling.
+        """Add every metric of the test set to the history, also after temperature scaling.
 
         Parameters
         ----------
-        epoch : number of epochs that are done
-        loss : mean training loss of the epoch
-        train_accuracy : share of tracked training samples that are right, from 0 to 1
-        test : test logits, (n, k)
-        held_out : validation logits, (v, k)
+        epoch : number of finished epochs
+        loss : mean training loss of the last epoch
+        train_accuracy : share of tracked training samples predicted correctly, from 0 to 1
+        test : float tensor (n, k), test logits
+        held_out : float tensor (v, k), validation logits
         """
         row = evaluation.scalars(
             {
@@ -561,7 +582,7 @@ class Training:
 
 
 def _decoded(split: data.Split, parts: Sequence[Tensor], seed: tuple = ()) -> Iterator[Tensor]:
-    """Inputs of some parts of a split, one part after the other, as they are stored."""
+    """Yield the inputs of a split as they are stored, batch by batch."""
     if isinstance(split.inputs, Tensor):
         return (split.inputs[part] for part in parts)
     return split.inputs.batches(parts, seed)

@@ -27,10 +27,10 @@ _PRODUCTS = {  # every sum of products in a network and in its gradient
 
 
 class RoundedProducts(TorchDispatchMode):
-    """Compute products of bfloat16 numbers in float32 and round their sums to bfloat16.
+    """A mode that multiplies bfloat16 tensors in float32 and rounds the sums to bfloat16.
 
-    Processors with bfloat16 do the same. On other processors PyTorch emulates each step, at a tenth
-    of this speed.
+    A processor with bfloat16 instructions gives the same results. On other processors this mode is
+    ten times as fast as PyTorch, which emulates bfloat16.
     """
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
@@ -42,7 +42,7 @@ class RoundedProducts(TorchDispatchMode):
 
 
 def computes_bfloat16(device: torch.device) -> bool:
-    """Whether a device multiplies in bfloat16 itself; older devices emulate it.
+    """Whether a device has bfloat16 instructions; older devices emulate them.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def computes_bfloat16(device: torch.device) -> bool:
 
 
 def _processor() -> str:
-    """Name of the processor, for a record."""
+    """Return the name of the processor."""
     try:  # Linux leaves platform.processor() empty
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         return "1 thread of " + next(x for x in lines if x.startswith("model name")).split(": ")[1]
@@ -70,19 +70,20 @@ def _processor() -> str:
 
 
 def keep_memory() -> None:
-    """Make glibc keep freed memory: requesting it again at each step costs a sixth of the time.
+    """Tell glibc to keep freed memory, which saves a sixth of the training time.
 
-    On another C library nothing happens.
+    Otherwise every training step requests the same memory from the system again. With another C
+    library nothing happens.
     """
-    with suppress(OSError, AttributeError):  # another C library
+    with suppress(OSError, AttributeError):  # the C library is not glibc
         libc = ctypes.CDLL("libc.so.6")
-        trim_threshold, mmap_max = -1, -4  # of mallopt(3)
+        trim_threshold, mmap_max = -1, -4  # names in mallopt(3)
         libc.mallopt(mmap_max, 0)
         libc.mallopt(trim_threshold, (1 << 31) - 1)
 
 
 def describe(device: torch.device) -> dict:
-    """Versions, device and peak memory, for a record.
+    """Describe the machine for a record: versions, device and peak memory.
 
     Parameters
     ----------
@@ -96,7 +97,7 @@ def describe(device: torch.device) -> dict:
     """
     checkout = Path(__file__).resolve().parent
     ask, commit = ["git", "-C", checkout, "rev-parse", "--short", "HEAD"], ""
-    with suppress(OSError):  # a machine without git
+    with suppress(OSError):  # git is not installed
         commit = subprocess.run(ask, capture_output=True, text=True).stdout.strip()
     cuda = device.type == "cuda"
     peak = (
@@ -108,7 +109,7 @@ def describe(device: torch.device) -> dict:
     )
     return {
         "device": torch.cuda.get_device_name(device) if cuda else _processor(),
-        "peak_memory_mb": round(peak / 2**20) or None,  # None: not known
+        "peak_memory_mb": round(peak / 2**20) or None,  # 0: unknown
         "calibkit": calibkit.__version__,
         "commit": commit,
         "torch": torch.__version__,

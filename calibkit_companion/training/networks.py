@@ -1,14 +1,15 @@
-"""Networks of the five papers, and small ones for a laptop, all seen through one class.
+"""The networks of the five papers, and small networks for a laptop.
 
-Every network is a `Network`: a list of stages, a pool to one feature vector, and a linear head.
-That is all the rest of the library needs to know: manifold mixing mixes after a stage, the
-last-layer gradient is computed from the features, and no code depends on the family of a network.
+Every network is a `Network`: a list of stages, a pool that gives one feature vector for each
+sample, and a linear head. The other modules use nothing else: MIT-A mixes inputs between stages,
+and the gradient of the last layer is computed from the features.
 
-`NETWORKS` maps each name to its builder, and `build` calls it. Unless a builder says otherwise,
-convolutions start from He's normal distribution (fan-out; He et al., 2015), batch norm from the
-identity and the head from PyTorch's uniform distribution. Blocks come from torchvision where it
-has them. Nets for small images keep the full resolution in their stem and take any number of
-channels; those with an ImageNet stem take colour, or grey repeated.
+`NETWORKS` maps each name to its builder, and `build` calls the builder. Unless a builder says
+otherwise, convolutions start from He's normal distribution (fan-out; He et al., 2015), batch norm
+from the identity, and the head from PyTorch's uniform distribution. Residual blocks and whole
+families come from torchvision if it has them. Networks for small images keep the full resolution
+in their first layers and take any number of channels. Networks with an ImageNet stem take colour
+images, and repeat the channel of a grey image.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,7 +35,7 @@ __all__ = ["NETWORKS", "Network", "Wrapped", "build"]
 
 NETWORKS: dict[str, Callable[..., Network]] = {
     "mlp": mlp,
-    "two_layers": partial(mlp, hidden=(10,)),  # bsce's toy, as in its public notebook
+    "two_layers": partial(mlp, hidden=(10,)),  # the toy network of bsce's public notebook
     "cnn": cnn,
     "textcnn": textcnn,
     **{f"resnet{depth}": partial(thin_resnet, depth) for depth in (8, 20, 32, 44, 56)},
@@ -43,13 +44,13 @@ NETWORKS: dict[str, Callable[..., Network]] = {
     # The four-stage ResNets of He et al. (2016) behind a 3x3 stem, as used on CIFAR.
     "resnet18": partial(resnet, "BasicBlock", (2, 2, 2, 2), 64, 64, projection),
     "resnet18_w16": partial(resnet, "BasicBlock", (2, 2, 2, 2), 16, 16, projection),
-    # Half the resolution: four times the weights of w16 in three quarters of the time.
+    # The stride of 2 halves the resolution: four times the weights of w16, 3/4 of its time.
     "resnet18_w32_s2": partial(resnet, "BasicBlock", (2, 2, 2, 2), 32, 32, projection, stride=2),
     "resnet50": partial(resnet, "Bottleneck", (3, 4, 6, 3), 64, 64, projection),
     "resnet110_bottleneck": partial(resnet, "Bottleneck", (3, 4, 26, 3), 64, 64, projection),
     "resnet152": partial(resnet, "Bottleneck", (3, 8, 36, 3), 64, 64, projection),
     "wrn_28_10": partial(preact_resnet, 4, 160),
-    # bsce's, as in its public code: not pre-activated, 6 * 4 + 2 layers
+    # The wide network of bsce's public code: blocks are not pre-activated, 6 * 4 + 2 layers.
     "wrn_26_10": partial(resnet, "BasicBlock", (4, 4, 4), 16, 160, projection),
     "densenet_bc_100_12": partial(densenet, 12, (16, 16, 16), 24),
     "densenet121": partial(densenet, 32, (6, 12, 24, 16), 64),
@@ -59,7 +60,7 @@ NETWORKS: dict[str, Callable[..., Network]] = {
     "efficientnet_b0": partial(
         mobile,
         "efficientnet_b0",
-        {"stochastic_depth_prob": 0.0},  # fmfp leaves it out
+        {"stochastic_depth_prob": 0.0},  # fmfp uses no stochastic depth
         {1, 2, 3},
         0.2,
     ),
@@ -71,13 +72,13 @@ NETWORKS: dict[str, Callable[..., Network]] = {
 
 
 def build(name: str, input_shape: Sequence[int], classes: int, **options) -> Network:
-    """A new network, drawn from torch's global generator: `torch.manual_seed` repeats it.
+    """Build a new network with random weights; after `torch.manual_seed` they are the same again.
 
     Parameters
     ----------
     name : str
-        A key of `NETWORKS`, followed by ``:WEIGHTS`` for the option ``weights``; or
-        ``FILE.py:NAME`` (see `plugins`).
+        A key of `NETWORKS`, perhaps with ``:WEIGHTS``, which sets the option ``weights``; or
+        ``FILE.py:NAME`` for a network of your own (see `plugins`).
     input_shape : sequence of int
         Shape of one sample: a signal `(channels, length)`, an image `(channels, height, width)`, a
         vector `(d,)`, or token ids `(tokens,)` for ``textcnn``, which also needs ``vocabulary=``.
@@ -86,17 +87,17 @@ def build(name: str, input_shape: Sequence[int], classes: int, **options) -> Net
     **options
         ``hidden`` (mlp: widths of its layers), ``width`` (cnn, textcnn and the thin
         ResNets: channels of the first stage), ``vocabulary`` (textcnn: number of token ids),
-        ``weights`` (ImageNet nets, VGG and ViT: name of a torchvision weight set, downloaded
-        unless it lies in torch's hub folder; for others, a network of one's own loads them).
+        ``weights`` (networks with an ImageNet stem, VGG and ViT: name of a torchvision weight
+        set, which is downloaded unless it lies in torch's hub folder).
 
     Raises
     ------
     ValueError
         Unknown name or option, or an input shape that this network cannot take.
     plugins.PluginError
-        The source of a user's network fails, or gives something else.
+        The code of a user's network fails, or returns something else than a network.
     OSError
-        Pretrained weights that are not on disk and cannot be downloaded.
+        Pretrained weights are not on disk and cannot be downloaded.
 
     Examples
     --------

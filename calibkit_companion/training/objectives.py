@@ -1,14 +1,15 @@
 """The three parts of a training method: objective, update, averaging.
 
-An **objective** is a function ``draw(batch, rng)``. It makes all random choices for a batch (mixing
-ratios, partners) and returns ``score(network)``, which gives the loss of each sample, (B,). Calling
-``score`` twice on the same weights gives the same loss; an update with two passes needs that.
-An `Objective` makes its choices apart from the rest, so that a graph of the step may replay that.
+An **objective** is a function ``draw(batch, rng)``. It makes all random choices for a batch, such
+as mixing ratios, and returns ``score(network)``, a function that gives each sample's loss (B,).
+Calling ``score`` twice with the same weights gives the same loss, because SAM needs two passes.
+Most objectives are an `Objective`, which draws random numbers before the GPU computes anything;
+then a CUDA graph can replay the rest.
 
-An **update** is one step of the optimiser with such a score. **Averaging** is
+An **update** is one step of the optimiser with a score. **Averaging** of the weights is done by
 `torch.optim.swa_utils`.
 
-Each function that makes an objective takes the `TrainingSet` and the coefficients of the method.
+Functions such as `mixup` make an objective from the `TrainingSet` and the coefficients of a method.
 """
 
 from collections.abc import Callable
@@ -34,9 +35,9 @@ class Batch:
 
     Attributes
     ----------
-    inputs : normalised and augmented inputs, (B, ...)
-    labels : their classes, (B,)
-    index : their positions in the training set, (B,)
+    inputs : float32 tensor (B, ...), normalised and augmented; token ids are int64
+    labels : int64 tensor (B,), classes
+    index : int64 tensor (B,), positions in the training set
     """
 
     inputs: Tensor
@@ -46,16 +47,16 @@ class Batch:
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """What an objective may ask of the whole training set.
+    """What an objective may know about the whole training set.
 
     Attributes
     ----------
-    labels : the class of each sample, (n,)
+    labels : int64 tensor (n,), the class of each sample
     classes : number of classes
-    mean : mean input, in the shape of one input
-    fetch : gives the inputs of some positions (B,), normalised and augmented, (B, ...)
-    memory : tensors of an objective by name; a checkpoint keeps them
-    parts : the most parts of the network that inputs can be mixed before: its stages and its head
+    mean : float32 tensor, the mean input, in the shape of one input
+    fetch : function of positions (B,) that returns the inputs (B, ...), normalised and augmented
+    memory : tensors by name that an objective keeps from batch to batch; checkpoints save them
+    parts : most parts of a network between which MIT-A can mix; its stages and its head count
     """
 
     labels: Tensor
@@ -67,13 +68,13 @@ class TrainingSet:
 
     @cached_property
     def by_class(self) -> tuple[Tensor, Tensor, Tensor]:
-        """The samples sorted by class.
+        """The positions of the samples, sorted by class.
 
         Returns
         -------
         tuple of Tensor
-            Positions sorted by class (n,); for each class, where it starts (classes,) and how many
-            samples it has (classes,).
+            Positions sorted by class (n,); for each class, the place of its first sample in that
+            list (classes,), and its number of samples (classes,).
         """
         count = torch.bincount(self.labels, minlength=self.classes)
         return self.labels.argsort(stable=True), count.cumsum(0) - count, count
@@ -94,17 +95,19 @@ class TrainingSet:
         return self.located(labels, torch.from_numpy(rng.random(len(labels))).to(labels.device))
 
     def located(self, labels: Tensor, share: Tensor) -> Tensor:
-        """The sample that lies at a share of the way through each class.
+        """Select for each label the sample at a given share of the way through its class.
+
+        For a share of 0.5, for example, it is the middle one of the samples of that class.
 
         Parameters
         ----------
-        labels : classes, of any shape
-        share : from 0 to below 1, float64, of that shape
+        labels : int64 tensor of any shape, classes
+        share : float64 tensor of the same shape, from 0 to below 1
 
         Returns
         -------
         Tensor
-            Positions in the training set, of that shape.
+            Positions in the training set, in the same shape.
         """
         order, start, count = self.by_class
         return order[start[labels] + (share * count[labels]).long()]
@@ -112,14 +115,16 @@ class TrainingSet:
 
 @dataclass(frozen=True)
 class Objective:
-    """An objective whose random choices are arrays, made before the device sees the batch.
+    """An objective that makes its random choices before the device computes anything.
 
     Attributes
     ----------
-    prepare : function ``(batch, *chosen)`` that returns ``score(network)``; on the device alone
-    choose : function ``(size, rng)`` that returns arrays, of the same shapes for the same size
-    partners : the training set, if the last array holds a share for each sample (`located`); then
-        the inputs of these partners take its place in `chosen`
+    prepare : function ``(batch, *chosen)`` that returns ``score(network)``; it draws nothing
+    choose : function ``(size, rng)`` that draws the random choices for a batch of ``size`` samples,
+        as arrays whose shapes depend on ``size`` alone
+    partners : the training set, for an objective that mixes each sample with another sample of its
+        class. The last array of `choose` then selects these partners, as the argument ``share`` of
+        `TrainingSet.located`, and `prepare` gets the inputs of the partners in its place.
     """
 
     prepare: Callable[..., Score]
@@ -127,12 +132,17 @@ class Objective:
     partners: TrainingSet | None = None
 
     def __call__(self, batch: Batch, rng: np.random.Generator) -> Score:
-        """Choose for a batch and score it.
+        """Make the random choices for a batch.
 
         Parameters
         ----------
         batch : inputs, labels and positions
         rng : source of the random numbers
+
+        Returns
+        -------
+        Callable
+            Function of a network that returns the loss (B,) of each sample.
         """
         device = batch.labels.device
         chosen = [tensor(each).to(device) for each in self.choose(len(batch.labels), rng)]
@@ -142,17 +152,19 @@ class Objective:
 
 
 def tensor(value: float | np.ndarray) -> Tensor:
-    """An array or a number of NumPy's as a tensor of the same type.
+    """Convert an array or a number to a tensor of the same type.
 
     Parameters
     ----------
-    value : a number counts as float64
+    value : array of any shape, or a number; a Python float becomes float64
     """
     return torch.from_numpy(np.asarray(value))
 
 
 def base_loss(method: Method) -> Callable[[Tensor, Tensor], Tensor]:
-    """The loss that a method gives an unmixed sample; cross-entropy if the method only mixes.
+    """Return the loss of a method for samples that are not mixed.
+
+    For a method that is defined only on mixed samples, such as mixup, the loss is cross-entropy.
 
     Parameters
     ----------
@@ -161,7 +173,7 @@ def base_loss(method: Method) -> Callable[[Tensor, Tensor], Tensor]:
     Returns
     -------
     Callable
-        A function of logits (B, k) and labels (B,) that gives the loss of each sample, (B,).
+        Function of logits (B, k) and labels (B,) that returns the loss (B,) of each sample.
     """
     if method.objective in _OBJECTIVES:
         return losses.cross_entropy
@@ -173,7 +185,7 @@ def base_loss(method: Method) -> Callable[[Tensor, Tensor], Tensor]:
 
 
 def objective(method: Method, train: TrainingSet) -> Callable[[Batch, np.random.Generator], Score]:
-    """The objective of a method on a training set.
+    """Make the objective of a method for a training set.
 
     Parameters
     ----------
@@ -183,8 +195,8 @@ def objective(method: Method, train: TrainingSet) -> Callable[[Batch, np.random.
     Returns
     -------
     Callable
-        ``draw(batch, rng)``, which returns ``score(network)``; an `Objective` unless its choices
-        are made in Python for every step.
+        ``draw(batch, rng)``, which returns ``score(network)``. It is an `Objective` unless the
+        method draws random numbers while it computes the loss.
 
     Raises
     ------
@@ -195,7 +207,7 @@ def objective(method: Method, train: TrainingSet) -> Callable[[Batch, np.random.
         raise ValueError(f"{method.objective}: token ids cannot be mixed; use images or signals")
     if method.objective in _OBJECTIVES:
         return _OBJECTIVES[method.objective](train, **dict(method.options))
-    if not hasattr(losses, method.objective):  # a user's
+    if not hasattr(losses, method.objective):  # a user's method
         is_loss, factory = plugins.objective(method.objective, dict(method.options))
         if not is_loss:
             return _own(factory, plugins.source(method.objective), train)
@@ -203,12 +215,12 @@ def objective(method: Method, train: TrainingSet) -> Callable[[Batch, np.random.
 
 
 def _plain(loss: Callable[[Tensor, Tensor], Tensor]):
-    """An objective without random choices: the loss of the logits of the batch."""
+    """Make an objective without random choices from a loss of logits and labels."""
     return Objective(lambda batch: lambda network: loss(network(batch.inputs), batch.labels))
 
 
 def _own(factory: Callable, source: plugins.Source, train: TrainingSet):
-    """An objective from a user's factory; errors in it are one line."""
+    """Make an objective by a user's factory; errors of the user's code become one line."""
 
     def checked(value: object, what: str) -> Callable:
         if not callable(value):
@@ -229,14 +241,14 @@ def _ratio(rng: np.random.Generator, alpha: float) -> float:
 
 
 def _mixed(alpha: float, folded: bool = True, inputs: bool = True, targets: bool = True):
-    """An objective on mixtures λ a + (1-λ) b of two samples a and b.
+    """Make an objective on mixtures λ a + (1-λ) b of each sample a with another sample b.
 
     Parameters
     ----------
-    alpha : α of the Beta distribution of λ, above 0
-    folded : take the larger of λ and 1 - λ
-    inputs : mix inputs; otherwise the input is that of a
-    targets : mix targets; otherwise the target is that of a
+    alpha : α of the distribution Beta(α, α) of λ, above 0
+    folded : replace λ by the larger of λ and 1 - λ
+    inputs : mix the inputs; False takes the input of a
+    targets : mix the targets; False takes the target of a
     """
 
     def choose(size: int, rng: np.random.Generator) -> tuple:
@@ -261,46 +273,51 @@ def _mixed(alpha: float, folded: bool = True, inputs: bool = True, targets: bool
 
 
 def mixup(train: TrainingSet, alpha: float, folded: float = 0):
-    """Mixup: inputs λ x_a + (1-λ) x_b, loss λ CE(y_a) + (1-λ) CE(y_b), λ from Beta(α, α).
+    """Mixup: mix each sample a of a batch with another sample b.
+
+    The input is λ x_a + (1-λ) x_b. The loss is λ CE(y_a) + (1-λ) CE(y_b), with the cross-entropy
+    CE. The ratio λ is drawn from Beta(α, α) for each batch.
 
     Parameters
     ----------
-    train : the training set
-    alpha : α of the Beta distribution, above 0
-    folded : 1 takes the larger of λ and 1 - λ; 0 takes λ
+    train : the training set, not used
+    alpha : α, above 0
+    folded : 1 replaces λ by the larger of λ and 1 - λ; 0 takes λ as it is
     """
     return _mixed(alpha, bool(folded))
 
 
 def mixup_to(train: TrainingSet, alpha: float):
-    """Target only: plain inputs, mixed targets (mixup table 2).
+    """Mixup of the targets only: the inputs are not mixed (mixup, table 2).
 
     Parameters
     ----------
-    train : the training set
-    alpha : α of the Beta distribution of the mixing ratio, above 0
+    train : the training set, not used
+    alpha : α of the distribution Beta(α, α) of the mixing ratio, above 0
     """
     return _mixed(alpha, inputs=False)
 
 
 def mixup_io(train: TrainingSet, alpha: float):
-    """Input only: mixed inputs, target of the larger part (mixup table 2).
+    """Mixup of the inputs only: the target is the label of the larger part (mixup, table 2).
 
     Parameters
     ----------
-    train : the training set
-    alpha : α of the Beta distribution of the mixing ratio, above 0
+    train : the training set, not used
+    alpha : α of the distribution Beta(α, α) of the mixing ratio, above 0
     """
     return _mixed(alpha, targets=False)
 
 
 def mixup_dt(train: TrainingSet, alpha: float):
-    """Deterministic transform: inputs and targets shrunk to their means by E[λ] (mixup table 2).
+    """Mixup without chance: shrink inputs and targets to their means (mixup, table 2).
+
+    The factor of shrinking is E[λ], the mean of the mixing ratio of at least 1/2.
 
     Parameters
     ----------
-    train : the training set
-    alpha : α of the Beta distribution of λ, above 0
+    train : the training set, which gives the mean input and the shares of the classes
+    alpha : α of the distribution Beta(α, α) of λ, above 0
     """
     quantiles = np.random.default_rng(0).beta(alpha, alpha, 1_000_000)
     shrink = float(np.maximum(quantiles, 1 - quantiles).mean())
@@ -320,12 +337,12 @@ def mixup_dt(train: TrainingSet, alpha: float):
 
 
 def mixup_sc(train: TrainingSet, alpha: float):
-    """Same class: inputs mixed with an input of the same class, target kept (mixup table 2).
+    """Mixup within a class: mix each input with another input of its class (mixup, table 2).
 
     Parameters
     ----------
-    train : the training set
-    alpha : α of the Beta distribution of the mixing ratio, above 0
+    train : the training set, from which the other inputs are drawn
+    alpha : α of the distribution Beta(α, α) of the mixing ratio, above 0
     """
 
     def choose(size: int, rng: np.random.Generator) -> tuple:
@@ -344,11 +361,14 @@ def mixup_sc(train: TrainingSet, alpha: float):
 def decouple(
     mixed_1: Tensor, mixed_2: Tensor, ratio_1: float | Tensor, ratio_2: float | Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Solve m1 = λ1 a + (1-λ1) b, m2 = λ2 a + (1-λ2) b for a and b (mixup eqs 3-4, ŷ_b corrected).
+    """Recover a and b from two mixtures m1 = λ1 a + (1-λ1) b and m2 = λ2 a + (1-λ2) b.
+
+    These are equations 3 and 4 of the mixup paper; its equation for b has a misprint, which is
+    corrected here.
 
     Parameters
     ----------
-    mixed_1, mixed_2 : the two mixtures m1 and m2, of one shape
+    mixed_1, mixed_2 : m1 and m2, tensors of equal shape
     ratio_1, ratio_2 : λ1 and λ2, which must differ
 
     Returns
@@ -373,20 +393,24 @@ def _two_ratios(rng: np.random.Generator, alpha: float, margin: float) -> tuple[
     """Draw λ1 of at least 1/2 and λ2 of at most 1/2 that lie at least `margin` apart."""
     while True:
         first, second = _ratio(rng, alpha), 1 - _ratio(rng, alpha)
-        # Without a margin the paper divides by λ1 - λ2, which may be 0: such pairs are redrawn.
+        # Without a margin λ1 - λ2 may be 0, by which `decouple` divides: such pairs are redrawn.
         if first - second >= max(margin, 1e-3):
             return first, second
 
 
 def _mit(alpha: float, margin: float, parts: int, blocks: Callable[[nn.Module], list[Callable]]):
-    """MIT: mix a pair twice, separate the two outputs, and score each by its label.
+    """Make the objective of mixup inference in training (MIT).
+
+    Each part of the network gets two mixtures of a pair of samples, with two ratios. Its two
+    outputs are separated again by `decouple`. The loss is the mean of the cross-entropies of the
+    two separated outputs.
 
     Parameters
     ----------
-    alpha : α of the Beta distribution of the mixing ratios, above 0
-    margin : least distance of the two ratios, from 0 to below 1
-    parts : the most parts of a network; each has two ratios of its own
-    blocks : gives the parts of a network after each of which the mixtures are separated
+    alpha : α of the distribution Beta(α, α) of the mixing ratios, above 0
+    margin : least difference between the two ratios, from 0 to below 1
+    parts : most parts of a network; two ratios are drawn for each part
+    blocks : function of a network that returns its parts, which are functions of a tensor
     """
 
     def choose(size: int, rng: np.random.Generator) -> tuple:
@@ -414,25 +438,25 @@ def _mit(alpha: float, margin: float, parts: int, blocks: Callable[[nn.Module], 
 
 
 def mit_l(train: TrainingSet, alpha: float, margin: float):
-    """MIT-L: mixtures separated once, at the logits (mixup eqs 3-4).
+    """MIT-L: mix a pair of inputs twice and separate the logits (mixup, equations 3 and 4).
 
     Parameters
     ----------
-    train : the training set
-    alpha : α of the Beta distribution of the mixing ratios, above 0
-    margin : least distance of the two ratios, from 0 to below 1
+    train : the training set, not used
+    alpha : α of the distribution Beta(α, α) of the mixing ratios, above 0
+    margin : least difference between the two ratios, from 0 to below 1
     """
     return _mit(alpha, margin, 1, lambda network: [network])
 
 
 def mit_a(train: TrainingSet, alpha: float, margin: float):
-    """MIT-A: mixtures separated after every stage and mixed again before the next (authors' code).
+    """MIT-A: separate the mixtures after every stage, and mix again before the next (public code).
 
     Parameters
     ----------
-    train : the training set
-    alpha : α of the Beta distribution of the mixing ratios, above 0
-    margin : least distance of the two ratios, from 0 to below 1
+    train : the training set, which says how many stages a network may have
+    alpha : α of the distribution Beta(α, α) of the mixing ratios, above 0
+    margin : least difference between the two ratios, from 0 to below 1
     """
     return _mit(
         alpha,
@@ -446,11 +470,14 @@ def mit_a(train: TrainingSet, alpha: float, margin: float):
 
 
 def cs_kd(train: TrainingSet, temperature: float, weight: float):
-    """CS-KD: CE(x, y) + w T² KL(P(x'; T) ‖ P(x; T)), x' of the same class and detached (fmfp).
+    """CS-KD: cross-entropy plus the divergence from the prediction for another sample of the class.
+
+    The loss is CE(x, y) + w T² KL(P(x'; T) ‖ P(x; T)). x' is another training sample of the class
+    y. P(·; T) are probabilities at temperature T. No gradient flows through P(x'; T) (fmfp).
 
     Parameters
     ----------
-    train : the training set
+    train : the training set, from which x' is drawn
     temperature : T, above 0
     weight : w, the factor of the divergence
     """
@@ -470,16 +497,16 @@ def cs_kd(train: TrainingSet, temperature: float, weight: float):
 
 
 def crl(train: TrainingSet, weight: float):
-    """CRL: cross-entropy plus a penalty where confidence does not follow past correctness (fmfp).
+    """CRL: cross-entropy plus a penalty if confidence does not follow past correctness (fmfp).
 
-    For neighbours i, j in the batch (the last beside the first) the penalty is
-    max(0, |c_i - c_j| - sign(c_i - c_j)(κ_i - κ_j)). κ is the confidence. c is the share of past
-    epochs in which the sample was right, rescaled to [0, 1]; it is zero while all samples are
-    alike.
+    The penalty of two neighbours i and j in the batch is
+    max(0, |c_i - c_j| - sign(c_i - c_j)(κ_i - κ_j)). κ is the confidence. c measures in how many of
+    the past epochs the sample was predicted correctly: 1 means in all of them, 0 means in as few as
+    the training sample with the fewest. The last sample of a batch is a neighbour of the first.
 
     Parameters
     ----------
-    train : the training set; its memory keeps how often each sample was right
+    train : the training set; its memory counts how often each sample was predicted correctly
     weight : factor of the penalty
     """
     right = torch.zeros(len(train.labels), device=train.labels.device)
@@ -487,7 +514,7 @@ def crl(train: TrainingSet, weight: float):
     train.memory.update(right=right, seen=seen)
 
     def prepare(batch: Batch) -> Score:
-        # A sample comes up once an epoch, so it has been seen in every past epoch.
+        # Each sample comes once an epoch, so `most` is the number of past epochs.
         least, most = right.min(), seen[batch.index].max()
         share = (right[batch.index] - least) / (most - least).clamp(min=1)
         difference = share - share.roll(-1)
@@ -516,21 +543,26 @@ def mmce(train: TrainingSet, weight: float, formula: float = 0):
     Parameters
     ----------
     train : the training set, not used
-    weight : w; 2 belongs to the penalty of the public code, which divides twice by the counts
-    formula : 1 divides once, as the formula does, which is 16 to 18 times as much; 0 divides twice
+    weight : w; the public code has 2
+    formula : 1 divides the error once by the numbers of right and of wrong predictions, as the
+        formula does; 0 divides twice, as the public code does, which makes the error 16 to 18 times
+        as small
     """
     penalty = losses.mmce(weighted=True, normalisation="formula" if formula else "code")
     return _plain(lambda z, labels: losses.cross_entropy(z, labels) + weight * penalty(z, labels))
 
 
 def consistency_gra(train: TrainingSet, draws: float, noise: float):
-    """Cross-entropy with its gradient weighted by one minus the consistency (bsce, section 16.1).
+    """Cross-entropy whose gradient is multiplied by one minus the consistency (bsce, 16.1).
+
+    The consistency of a sample is the mean probability of its label when noise is added to its
+    features.
 
     Parameters
     ----------
     train : the training set, not used
     draws : number of noisy copies of the features
-    noise : standard deviation of the noise on the features
+    noise : standard deviation of the noise, as a multiple of the features' standard deviation
     """
 
     def draw(batch: Batch, rng: np.random.Generator) -> Score:
@@ -567,7 +599,9 @@ _OBJECTIVES = {
 
 @contextmanager
 def frozen_statistics(network: nn.Module):
-    """Keep the running statistics of batch norm as they are; batch norm normalises by the batch.
+    """A context in which batch norm does not update its running statistics.
+
+    Batch norm still normalises by the statistics of the batch.
 
     Parameters
     ----------
@@ -587,19 +621,22 @@ def frozen_statistics(network: nn.Module):
 def sharpness_aware(
     network: nn.Module, backward: Callable[[], Tensor], rho: float, statistics: str = "once"
 ) -> Tensor:
-    """Put the gradient at θ + ρ ∇L/‖∇L‖ into ``.grad`` and restore θ (SAM; fmfp algorithm 1).
+    """Compute the gradient of SAM: that of the loss at θ + ρ ∇L/‖∇L‖ (fmfp, algorithm 1).
+
+    The gradient is left in the attribute ``grad`` of the weights. The weights θ are restored.
 
     Parameters
     ----------
     network : the network with the weights θ
-    backward : computes the loss of the batch, fills the gradients and returns the loss, ()
+    backward : function that computes the loss L of the batch, fills the gradients and returns L
     rho : ρ, the length of the step uphill
-    statistics : "once": running statistics of batch norm see the first pass; "twice": both passes
+    statistics : "once" updates the running statistics of batch norm in the first pass, "twice" in
+        both passes
 
     Returns
     -------
     Tensor
-        The loss at θ, ().
+        The loss L at θ, a scalar.
     """
     loss = backward()
     weights = [p for p in network.parameters() if p.grad is not None]

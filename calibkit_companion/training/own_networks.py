@@ -1,4 +1,4 @@
-"""A user's own network, from a file."""
+"""Build a network from a user's file."""
 
 import torch
 from torch import Tensor, nn
@@ -9,16 +9,16 @@ from calibkit_companion.training.layers import Network
 
 
 class Wrapped(nn.Module):
-    """Any network from inputs to logits (B, k), with the features that its last layer sees.
+    """A user's network, which maps inputs to logits (B, k), with the interface of a `Network`.
 
-    If the logits are the output of the last linear layer, that layer is the head, and its input (B,
-    d) are the features. Otherwise `has_features` is False: the logits take the place of the
-    features, and gradient norms of the last layer cannot be measured.
+    If the last linear layer gives the logits, that layer is the head, and the inputs (B, d) of the
+    layer are the features. Otherwise `has_features` is False: `features` returns the logits, and
+    gradient norms of the last layer cannot be measured.
 
     Parameters
     ----------
     inner : the user's network
-    source : the file that it comes from, for errors
+    source : the file that defines the network; errors quote it
     shape : shape of one input
     classes : number of logits
     """
@@ -38,16 +38,16 @@ class Wrapped(nn.Module):
 
     @property
     def head(self) -> nn.Module:
-        """The last linear layer; an identity if there are no features."""
+        """The last linear layer; an identity if `has_features` is False."""
         return nn.Identity() if self._last is None else self.inner.get_submodule(self._last)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Logits (B, k) of inputs (B, ...)."""
+        """Compute the logits (B, k) of inputs (B, ...)."""
         with plugins.quoted(self._source):
             return self.inner(inputs)
 
     def features(self, inputs: Tensor) -> Tensor:
-        """Inputs (B, d) of the last layer; the logits if there are no features."""
+        """Compute the inputs (B, d) of the last layer; the logits if `has_features` is False."""
         if self._last is None:
             return self(inputs)
         calls = []
@@ -57,36 +57,36 @@ class Wrapped(nn.Module):
 
     @torch.no_grad()
     def _ends_in_head(self, shape: tuple) -> bool:
-        """Whether the last linear layer, applied to its input, gives the logits."""
+        """Whether the output of the last linear layer equals the logits."""
         self.inner.eval()
         try:
             inputs = torch.zeros(2, *shape)
             hidden = self.features(inputs)
             return hidden.ndim == 2 and torch.equal(self.head(hidden), self(inputs))
-        except (plugins.PluginError, IndexError):  # `trials` reports it
+        except (plugins.PluginError, IndexError):  # `trials` reports this error to the user
             return False
         finally:
             self.inner.train()
 
 
 def build_own(name: Name, shape: tuple[int, ...], classes: int) -> nn.Module:
-    """Build a user's network: ``build(shape, classes, **options) -> nn.Module``.
+    """Build a network by the function ``build(shape, classes, **options)`` of a user.
 
     Parameters
     ----------
-    name : ``FILE.py:NAME`` or what `plugins.named` gave for it, with options
+    name : ``FILE.py:NAME`` or the name that `plugins.named` returned for it, with options
     shape : shape of one input
     classes : number of logits
 
     Returns
     -------
     nn.Module
-        The network itself if it is a `Network`; otherwise `Wrapped`.
+        What the function returned if that is a `Network`; otherwise a `Wrapped` network.
 
     Raises
     ------
     plugins.PluginError
-        The source fails, or gives something else.
+        The function fails, or returns no nn.Module.
     """
     base = plugins.named(name.base)
     source, build = plugins.source(base), plugins.load(base)

@@ -18,20 +18,23 @@ from calibkit_companion.training.layers import (
 
 
 class PadShortcut(nn.Module):
-    """Option A of He et al. (2016): every second pixel, new channels filled with zeros."""
+    """The shortcut "option A" of He et al. (2016).
+
+    It keeps every pixel at a multiple of `stride` and fills the new channels with zeros.
+    """
 
     def __init__(self, inputs: int, outputs: int, stride: int):
         super().__init__()
         self.new, self.stride = outputs - inputs, stride
 
     def forward(self, x: Tensor) -> Tensor:
-        # The same as x[:, :, ::stride, ::stride], but its gradient keeps the memory format of x.
+        # Equal to x[:, :, ::stride, ::stride], but its gradient keeps the memory format of x.
         x = F.avg_pool2d(x, 1, self.stride)
         return F.pad(x, (0, 0, 0, 0, self.new // 2, self.new - self.new // 2))
 
 
 def projection(inputs: int, outputs: int, stride: int) -> nn.Module:
-    """Option B of He et al. (2016): a strided 1x1 convolution and batch norm."""
+    """Make the shortcut "option B" of He et al. (2016): a 1x1 convolution and batch norm."""
     return nn.Sequential(conv(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs))
 
 
@@ -45,9 +48,11 @@ def resnet(
     classes: int,
     stride: int = 1,
 ) -> Network:
-    """He et al. (2016): a stage of `blocks[i]` residual blocks of `width * 2**i` channels each.
+    """Build a residual network (He et al., 2016) that starts with the 3x3 convolution for CIFAR.
 
-    `stem` and `stride` are the width and stride of the first convolution, 3x3 as used on CIFAR.
+    Stage i has ``blocks[i]`` residual blocks of ``width * 2**i`` channels. `stem` and `stride` are
+    the channels and the stride of the first convolution. `block` names a class of torchvision, and
+    `shortcut` makes the shortcut of a block that changes the shape.
     """
     expect_image(shape)
     block = getattr(torchvision_models().resnet, block)
@@ -64,15 +69,19 @@ def resnet(
 
 
 def thin_resnet(depth: int, shape: Shape, classes: int, width: int = 16) -> Network:
-    """He et al. (2016), section 4.2: 6n + 2 layers, three stages, option-A shortcuts."""
+    """Build the residual network of He et al. (2016), section 4.2.
+
+    It has three stages, a `depth` of 6n + 2 layers, and shortcuts of option A.
+    """
     n = (depth - 2) // 6
     return resnet("BasicBlock", (n, n, n), width, width, PadShortcut, shape, classes)
 
 
 class PreActivated(nn.Module):
-    """Residual block of He et al. (2016b): normalise, rectify, convolve, twice, and add.
+    """A residual block of He et al. (2016b).
 
-    Where the shape changes the shortcut is a 1x1 convolution of the rectified input.
+    It normalises, rectifies and convolves twice, and adds the result to the shortcut. The shortcut
+    is the input; if the shape changes, it is a 1x1 convolution of the rectified input.
     """
 
     def __init__(self, inputs: int, outputs: int, stride: int):
@@ -93,11 +102,12 @@ class PreActivated(nn.Module):
 
 
 def preact_resnet(blocks: int, width: int, shape: Shape, classes: int) -> Network:
-    """Three stages of `blocks` pre-activated blocks of `width`, 2 and 4 times `width` channels.
+    """Build a network of three stages of pre-activated residual blocks.
 
-    Wide ResNets belong to this family (Zagoruyko & Komodakis, 2016). They count the shortcuts as
-    layers, so WRN-28 has four blocks in each stage. There is no dropout, as in the public code of
-    fmfp.
+    Each stage has `blocks` blocks. They have `width` channels in the first stage, twice and four
+    times as many in the next two. Wide ResNets are such networks (Zagoruyko & Komodakis, 2016); a
+    WRN-28 has four blocks in each stage, because shortcuts are counted as layers. There is no
+    dropout, as in the public code of fmfp.
     """
     expect_image(shape)
     inputs = 16

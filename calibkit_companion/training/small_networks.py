@@ -19,7 +19,10 @@ from calibkit_companion.training.layers import (
 
 
 def mlp(shape: Shape, classes: int, hidden: Sequence[int] = (256, 256)) -> Network:
-    """Fully connected layers on any input, flattened; He's normal initialisation, fan-in."""
+    """Build fully connected layers of `hidden` widths, for inputs of any shape.
+
+    Weights start from He's normal distribution (fan-in).
+    """
     sizes = (prod(shape), *hidden)
     layers = [nn.Linear(a, b) for a, b in zip(sizes[:-1], hidden, strict=True)]
     for layer in layers:
@@ -30,9 +33,10 @@ def mlp(shape: Shape, classes: int, hidden: Sequence[int] = (256, 256)) -> Netwo
 
 
 def cnn(shape: Shape, classes: int, width: int = 32) -> Network:
-    """Three strided convolutions with batch norm, flattened: the MNIST-1D authors' baseline, wider.
+    """Build three strided convolutions with batch norm: the MNIST-1D authors' baseline, but wider.
 
-    There is no averaging over positions, so it overfits a small training set as large networks do.
+    The head sees the flattened output, without an average over positions. Therefore the network
+    overfits a small training set as large networks do.
     """
     expect(len(shape) in (2, 3), shape, "signals (channels, length) or images (c, h, w)")
     signal = len(shape) == 2
@@ -47,12 +51,12 @@ def cnn(shape: Shape, classes: int, width: int = 32) -> Network:
 
 
 def textcnn(shape: Shape, classes: int, vocabulary: int | None = None, width: int = 64) -> Network:
-    """Eight weighted layers on token ids: seven convolutions over an embedding, and the head.
+    """Build a network for token ids: an embedding, seven convolutions and a linear head.
 
-    overconf names an 8-layer 1-D CNN for 20 Newsgroups and leaves the details to an appendix that
-    we do not have, so the sizes are ours. Token 0 is padding, embedded as zero. The other
-    embeddings start from N(0, 0.02^2). Batch norm undoes the scale, and small embeddings learn fast
-    enough with plain SGD; from N(0, 1), or with maximum pooling, the network does not learn.
+    overconf names an 8-layer 1-D CNN for 20 Newsgroups and describes it in an appendix that we do
+    not have, so the sizes are ours. The embedding of token 0, the padding, is zero. The other
+    embeddings start from N(0, 0.02²), which is small enough for plain SGD to change them fast.
+    From N(0, 1), or with maximum pooling, the network does not learn.
     """
     expect(len(shape) == 1, shape, "texts (tokens,)")
     if vocabulary is None or vocabulary < 2:
@@ -71,10 +75,10 @@ def textcnn(shape: Shape, classes: int, vocabulary: int | None = None, width: in
 
 
 class _OneRow(nn.Module):
-    """`(B, tokens, width)` to `(B, width, 1, tokens)`: an image of one row.
+    """A layer that turns embeddings (B, tokens, width) into images of one row.
 
-    The result is already channels-last, which suits convolutions: twice as fast as in one
-    dimension.
+    The images (B, width, 1, tokens) are channels-last in memory, which makes convolutions twice as
+    fast as ``nn.Conv1d``.
     """
 
     def forward(self, x: Tensor) -> Tensor:

@@ -14,16 +14,16 @@ POWERS = (0.25, 0.5, 1, 2, 3, 4, 5)
 
 
 def draw(per_class: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Draw points around each centre with unit covariance.
+    """Draw points from five Gaussians with unit covariance; the Gaussian is the label.
 
     Parameters
     ----------
-    per_class : number of points around each centre
+    per_class : number of points of each Gaussian
 
     Returns
     -------
     tuple of Tensor
-        Points (n, 2) and their labels (n,).
+        Points (n, 2), float32, and labels (n,), int64, for n = 5 · per_class.
     """
     labels = torch.arange(len(CENTRES)).repeat_interleave(per_class)
     return CENTRES[labels] + torch.randn(len(labels), 2), labels
@@ -32,10 +32,10 @@ def draw(per_class: int) -> tuple[torch.Tensor, torch.Tensor]:
 def train(
     run: int, epochs: int = 5, per_class: int = 10_000
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Train a network on five Gaussians as the bsce paper does, and test it.
+    """Train a network on five Gaussians as the bsce paper does, and test it on 5,000 new points.
 
-    The hidden layer has 100 units; the paper does not say how many. The network ``two_layers`` of
-    runs has the 10 units of the authors' notebook.
+    The paper does not say how many units the hidden layer has; here it has 100. (Runs that are
+    named after the network ``two_layers`` have 10 units, as the authors' notebook does.)
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def train(
     Returns
     -------
     tuple of Tensor
-        Of 5,000 test points: logits (5000, 5), labels (5000,) and true probabilities (5000, 5).
+        For the test points: logits (5000, 5), labels (5000,) and true probabilities (5000, 5).
     """
     torch.manual_seed(run)
     points, labels = draw(per_class)
@@ -65,18 +65,18 @@ def train(
 def true_errors(
     logits: torch.Tensor, labels: torch.Tensor, eta: torch.Tensor
 ) -> dict[str, torch.Tensor]:
-    """Each meaning of the paper's "true error" of a prediction.
+    """Compute the "true error" of predictions by each definition that the bsce paper may mean.
 
     Parameters
     ----------
-    logits : predicted logits, (n, k)
-    labels : drawn labels, (n,)
-    eta : true probabilities, (n, k)
+    logits : float tensor (n, k), predicted logits
+    labels : integer tensor (n,), labels drawn from the true probabilities
+    eta : float tensor (n, k), true probabilities
 
     Returns
     -------
     dict of Tensor
-        The error of each sample (n,), by the name of its definition.
+        Error of each sample (n,), by definition.
     """
     gap, predicted = eta - logits.softmax(1), logits.argmax(1)
     of_label, of_predicted = (gap.gather(1, at[:, None])[:, 0] for at in (labels, predicted))
@@ -90,7 +90,14 @@ def true_errors(
 
 
 def families() -> dict[str, dict[str, Callable]]:
-    """The three weights that the paper compares, by name; each with the exponents of a grid."""
+    """Return the three weights of samples that the bsce paper compares, each with all exponents.
+
+    Returns
+    -------
+    dict
+        By name of the weight and by its exponents: a function of logits (n, k) and labels (n,) that
+        returns weights (n,).
+    """
     return {
         "focal": {f"γ = {g:g}": losses.focal_weight(gamma=g) for g in POWERS},
         "dual focal": {f"γ = {g:g}": losses.dual_focal_weight(gamma=g) for g in POWERS},
@@ -103,23 +110,25 @@ def families() -> dict[str, dict[str, Callable]]:
 
 
 def best_correlations(trained) -> dict[str, dict[str, tuple[str, np.ndarray]]]:
-    """The exponent of each weight that follows the true error best, for each meaning of that error.
+    """Find the exponent with which each weight correlates best with the true error.
+
+    The best exponent has the highest mean correlation over the runs.
 
     Parameters
     ----------
-    trained : list of what `train` returns, one entry for each run
+    trained : list of the results of `train`, one for each run
 
     Returns
     -------
     dict
-        By meaning of the true error and by weight: the exponent and the correlation in each run,
-        (runs,).
+        By definition of the true error and by weight: the best exponent as text, and its
+        correlation in each run (runs,).
     """
     best: dict[str, dict[str, tuple[str, np.ndarray]]] = {}
     for reading in true_errors(*trained[0]):
         for family, members in families().items():
             tried = {
-                name: np.array([_correlation(weight, reading, *its) for its in trained])
+                name: np.array([_correlation(weight, reading, *one) for one in trained])
                 for name, weight in members.items()
             }
             name = max(tried, key=lambda name: tried[name].mean())
@@ -128,23 +137,25 @@ def best_correlations(trained) -> dict[str, dict[str, tuple[str, np.ndarray]]]:
 
 
 def _correlation(weight: Callable, reading: str, logits, labels, eta) -> float:
+    """Correlate the weights of samples with their true error by one definition."""
     both = weight(logits, labels), true_errors(logits, labels, eta)[reading]
     return float(torch.corrcoef(torch.stack(both))[0, 1])
 
 
 def fixed_point(loss: Callable, eta: np.ndarray, classes: int) -> np.ndarray:
-    """Find the prediction at which the expected gradient of a loss vanishes, by bisection.
+    """Find by bisection the prediction at which the expected gradient of a loss is zero.
 
     Parameters
     ----------
-    loss : function of logits and targets
-    eta : true probabilities of the first class, (m,); the other classes share the rest evenly
+    loss : function of logits (m, classes) and labels (m,) that returns the loss of each sample (m,)
+    eta : float array (m,), true probabilities of the first class; the other classes share the rest
+        evenly
     classes : number of classes
 
     Returns
     -------
     numpy.ndarray
-        Predicted probability of the first class, (m,).
+        Predicted probability of the first class (m,), for each true probability.
     """
     low, high = np.full(len(eta), -40.0), np.full(len(eta), 40.0)
     shares = [eta] + [(1 - eta) / (classes - 1)] * (classes - 1)

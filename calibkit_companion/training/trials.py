@@ -1,4 +1,4 @@
-"""Try a user's method or network on a few batches before it trains."""
+"""Try a user's method or network on a few batches, so that mistakes show before the training."""
 
 import time
 from collections.abc import Callable
@@ -18,43 +18,43 @@ _TRIED: set[tuple] = set()
 
 
 def try_once(run: Run, training: Callable, log: Callable) -> None:
-    """Try a user's method or network once, for the first of its seeds.
+    """Try a user's method or network before the first of its runs; later seeds are not tried.
 
     Parameters
     ----------
     run : the run that is about to train
-    training : makes a new `loop.Training` of that run
-    log : called with one line about the trial
+    training : function without arguments that makes a new `loop.Training` of that run
+    log : function that takes one line of text about the trial
 
     Raises
     ------
     plugins.PluginError
-        Something does not fit, in one line.
+        The method or network cannot be trained; the message is one line that says why.
     """
     key = (run.dataset, run.network, run.recipe, run.protocol)
     if key in _TRIED or not run.own:
         return
-    data.load(run.dataset)  # decoded now if necessary: that may take minutes
+    data.load(run.dataset)  # decodes the data if necessary, which may take minutes
     log(f"{run.method} on {run.network}: {rehearse(training())}")
     _TRIED.add(key)
 
 
 def rehearse(training) -> str:
-    """Try a user's method or network in a `loop.Training`, which cannot be used afterwards.
+    """Try a user's method or network on a few batches.
 
     Parameters
     ----------
-    training : a `loop.Training`, freshly made
+    training : a new `loop.Training`; the trial changes it, so do not train with it afterwards
 
     Returns
     -------
     str
-        One line: milliseconds of a step, minutes of the run, and what cannot be measured.
+        One line: milliseconds of a step, minutes of a run, and what cannot be measured.
 
     Raises
     ------
     plugins.PluginError
-        Something does not fit, in one line.
+        The method or network cannot be trained; the message is one line that says why.
     """
     run = training.run
     remarks = _try_network(training) if run.architecture in run.own else []
@@ -69,30 +69,34 @@ def rehearse(training) -> str:
 
 
 def _try_network(training) -> list[str]:
-    """Check the logits of two samples and of one, and the parts that the run needs."""
+    """Check a user's network and return what cannot be measured of it.
+
+    The network must give finite logits for two samples and for one sample, and have the parts that
+    the run needs.
+    """
     network, run = training.network, training.run
     source = plugins.source(run.architecture)
     inputs = training.training_inputs(torch.arange(2, device=training.device))
     for size in (2, 1):
-        network.train(size > 1)  # batch norm learns nothing from one sample
+        network.train(size > 1)  # batch norm cannot train on one sample
         _check(source, network(inputs[:size]), (size, len(training.data.classes)), "logits")
     if run.recipe.objective in ("mit_l", "mit_a") and not isinstance(network, Network):
         raise source.error(
-            f"{run.method} mixes between stages, and needs a "
+            f"{run.method} mixes between stages; return a "
             "calibkit_companion.training.networks.Network(stages, pool, head)"
         )
     if getattr(network, "has_features", True):
         return []
     if run.protocol.feature_scores:
         raise source.error(
-            "Trust Score and ConfidNet need features, and the logits are not what a last nn.Linear "
-            "gives"
+            "Trust Score and ConfidNet need features; end the network in an nn.Linear that gives "
+            "the logits"
         )
     return ["no last linear layer: no gradient norms"]
 
 
 def _try_loss(training) -> None:
-    """Check that a loss gives one value for each of eight samples, and for one sample."""
+    """Check that a user's loss gives one finite value per sample, for eight samples and for one."""
     recipe, classes = training.run.recipe, len(training.data.classes)
     source = plugins.source(recipe.objective)
     is_loss, function = plugins.objective(recipe.objective, dict(recipe.options))
@@ -106,7 +110,7 @@ def _try_loss(training) -> None:
 
 
 def _try_step(training) -> float:
-    """Score real batches as `Training.learn` does; the median time of a step, in seconds."""
+    """Compute loss and gradients of a few real batches; return the median seconds of a step."""
     recipe, network, protocol = training.run.recipe, training.network, training.protocol
     source = plugins.source(
         recipe.objective if plugins.own(recipe.objective) else training.run.architecture
@@ -134,7 +138,7 @@ def _try_step(training) -> float:
                 torch.cuda.synchronize()
             seconds.append(time.perf_counter() - start)
             done += len(index)
-            if sum(seconds) > 10:  # a large network on a CPU
+            if sum(seconds) > 10:  # a large network on a CPU: few batches must do
                 break
     gradients = [w.grad for w in network.parameters() if w.grad is not None]
     if not any(g.any() for g in gradients):
@@ -147,7 +151,7 @@ def _try_step(training) -> float:
 
 
 def _check(source: plugins.Source, values: object, expected: tuple, what: str) -> None:
-    """Refuse values that are not finite numbers of the expected shape."""
+    """Raise an error unless values are a tensor of finite numbers with the expected shape."""
     shape = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
     if shape != expected:
         raise source.error(f"gives {shape}, expected {expected}, {what}")

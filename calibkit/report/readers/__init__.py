@@ -1,6 +1,7 @@
-"""Formats of prediction files: each is read into arrays, named as in `predictions.from_arrays`.
+"""Read a prediction file of any format into arrays, named as in `predictions.from_arrays`.
 
-Files are treated as hostile: nothing is unpickled, unpacked beyond the memory there is, or fetched.
+A file may be hostile. So no reader unpickles anything, unpacks more than the memory holds, or
+fetches anything from the network.
 """
 
 import contextlib
@@ -27,19 +28,31 @@ _STARTS |= {b"\x1f\x8b": ".csv.gz", b"{": ".jsonl", b"[": ".json"}
 
 
 def arrays_of(path: Path, asked: Asked = NOTHING) -> Arrays:
-    """Arrays of a file by name, and what to say about how it was read.
+    """Read a prediction file.
+
+    Parameters
+    ----------
+    path : path
+        The suffix of its name says which format it has.
+    asked : Asked
+        What the caller says about the file's columns.
+
+    Returns
+    -------
+    dict of str to array, list of str
+        The arrays by name, and sentences for the user about how the file was read.
 
     Raises
     ------
     ValueError
-        The format is unknown, or the content is not what it should be.
+        The suffix is unknown, or the content does not fit it.
     """
     return _READERS[format_of(path)](path, asked)
 
 
 @contextlib.contextmanager
 def standard_input() -> Iterator[Path]:
-    """Standard input as a file, with the suffix that its first bytes suggest."""
+    """Copy standard input to a temporary file, whose suffix follows from the first bytes."""
     content = sys.stdin.buffer.read()
     start = content if content[:1] in b"P\x93A\x1f" else content[:1000].lstrip()
     suffix = next((kind for magic, kind in _STARTS.items() if start.startswith(magic)), ".csv")
@@ -50,7 +63,7 @@ def standard_input() -> Iterator[Path]:
 
 
 def label_file(path: Path) -> Array:
-    """Labels in a file of their own: ``.npy``, or text with one a line."""
+    """Read a file that holds only labels, (n,): ``.npy``, or text with one label on each line."""
     if path.suffix.lower() == ".npy":
         return load_numpy(path)
     lines = bytes_of(path).decode("utf-8-sig").split("\n")
@@ -73,5 +86,5 @@ _READERS: dict[str, Callable[[Path, Asked], Arrays]] = {
 
 
 def is_table(path: Path) -> bool:
-    """Whether it is a file of rows and columns."""
+    """Whether the suffix is that of a table: CSV, TSV, Parquet or Feather."""
     return _READERS[format_of(path)] is table_arrays

@@ -1,4 +1,4 @@
-"""What the caller says about columns: ``--column label=truth``, ``--group site``."""
+"""The options that say what a file's columns mean: ``--column label=truth``, ``--group site``."""
 
 import shlex
 from collections.abc import Collection, Mapping, Sequence
@@ -11,20 +11,36 @@ from calibkit.report.readers.vocabulary import ROLES
 
 @dataclass(frozen=True)
 class Asked:
-    """Columns of groups, and for each of our names the columns or patterns that have it."""
+    """What the caller says about the columns of a file.
+
+    Attributes
+    ----------
+    group : tuple of str
+        Columns whose values are groups.
+    columns : mapping of str to tuple of str
+        For each role, such as "labels" or "probs", the columns (or patterns) that have it.
+    minus_one : str or None
+        "class" if the label -1 is a class, "none" if it means that the label is unknown.
+    one_label : str or None
+        In multi-label data, the one label to report on.
+    ids : str or None
+        The column that names the samples. "": look for such columns. None: read no names.
+    cluster : str or None
+        The column whose equal values mark rows that depend on each other.
+    """
 
     group: tuple[str, ...] = ()
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    minus_one: str | None = None  # "none": -1 is never a class
-    one_label: str | None = None  # of several that hold at once
-    ids: str | None = None  # the column that names the samples; "": whichever do; None: no matter
-    cluster: str | None = None  # the column that says which rows are alike
+    minus_one: str | None = None
+    one_label: str | None = None
+    ids: str | None = None
+    cluster: str | None = None
 
     def of(self, role: str, names: Collection[str]) -> list[str] | None:
-        """The columns said to be `role`, in the file's order; None if nothing was said.
+        """Those of `names` that the caller gave the role `role`; None if the caller named none.
 
-        A name that stands in the file is that column, whatever characters it has; any other is a
-        pattern, such as ``score_*``.
+        A text that equals a column's name means that column, even if it contains ``*``. Any other
+        text is a pattern, such as ``score_*``.
         """
         if role not in self.columns:
             return None
@@ -38,7 +54,7 @@ class Asked:
         return found
 
     def one(self, role: str, names: Collection[str]) -> str | None:
-        """The same for what is a single column."""
+        """The one column that the caller gave the role `role`; `ValueError` for several."""
         found = self.of(role, names)
         if found and len(found) > 1:
             raise ValueError(f"column: got {few_of(found)} as {role}, expected one column")
@@ -50,7 +66,7 @@ def _like(name: str, pattern: str) -> bool:
 
 
 def parse(said: Mapping[str, str | Sequence[str]] | Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """``label=truth`` and others, or a mapping of such names, as roles with their columns.
+    """Turn ``["label=truth", …]``, or a mapping ``{"label": "truth"}``, into columns by role.
 
     >>> parse(["label=truth", "probs=score_*"])
     {'labels': ('truth',), 'probs': ('score_*',)}
@@ -69,6 +85,6 @@ def parse(said: Mapping[str, str | Sequence[str]] | Sequence[str]) -> dict[str, 
 
 
 def line(**columns: str) -> str:
-    """The options that read a file: what a refusal because of names ends with."""
+    """The options ``--column ROLE=NAME`` for these roles, which an error can suggest."""
     said = (f"{role}={name}" for role, name in columns.items())
     return " ".join(f"--column {shlex.quote(pair)}" for pair in said)

@@ -1,4 +1,4 @@
-"""Cells of a table: numbers, percentages, labels, right and wrong, and what is missing."""
+"""Read the cells of a table's column as numbers, as labels, or as right and wrong."""
 
 from typing import TYPE_CHECKING
 
@@ -10,14 +10,14 @@ from calibkit.report.names import few_of
 if TYPE_CHECKING:
     import pandas as pd
 
-MISSING = ("", "na", "n/a", "nan", "none", "null", "?", "-", ".", "<na>")  # where a number belongs
+MISSING = ("", "na", "n/a", "nan", "none", "null", "?", "-", ".", "<na>")  # in a column of numbers
 RIGHT = ("true", "t", "1", "1.0", "yes", "y", "correct", "right", "pass", "passed", "c", "+")
 WRONG = ("false", "f", "0", "0.0", "no", "n", "incorrect", "wrong", "fail", "failed", "i")
 WRONG += ("not correct",)
 
 
 def texts(column: "pd.Series") -> Array:
-    """Values as text, whole numbers without a decimal point; "" where there is none."""
+    """A column as text: 3.0 becomes "3", and an empty cell becomes ""."""
     gone = column.isna().to_numpy()
     if column.dtype.kind == "f":
         whole = column[~gone]
@@ -27,7 +27,7 @@ def texts(column: "pd.Series") -> Array:
 
 
 def labels(column: "pd.Series") -> Array:
-    """A column's labels as numbers or strings, never objects."""
+    """A column as an array of numbers or of strings; `ValueError` if a cell is empty."""
     if column.isna().any():
         row = int(column.isna().argmax()) + 1
         raise ValueError(f"{column.name}: got an empty cell in row {row} below the header")
@@ -37,7 +37,10 @@ def labels(column: "pd.Series") -> Array:
 
 
 def is_numeric(column: "pd.Series") -> bool:
-    """Whether it is of numbers, or text that is: some cells may be empty, or percentages."""
+    """Whether a column holds numbers, judging text by its first 200 cells.
+
+    Cells may be empty or percentages, and up to 5 % of the filled ones may be other text.
+    """
     if column.dtype.kind in "fiu":
         return True
     if column.dtype.kind == "b" or not len(column):
@@ -51,9 +54,9 @@ def is_numeric(column: "pd.Series") -> bool:
 
 
 def numbers(column: "pd.Series", missing: bool = False) -> Array:
-    """A column as numbers; percentages as text are divided by 100.
+    """A column as numbers; a text such as "85%" becomes 0.85.
 
-    With `missing`, NaN where a cell holds none; else such a cell is refused by row and column.
+    With `missing`, an empty cell becomes NaN. Otherwise a `ValueError` names its row and column.
     """
     if column.dtype.kind in "biuf":
         cells, gone = column, column.isna()
@@ -71,13 +74,14 @@ def numbers(column: "pd.Series", missing: bool = False) -> Array:
         what = f"{what!r}" if column.notna().iloc[row] and what else "an empty cell"
         raise ValueError(
             f"{column.name}: got {what} in row {row + 1} below the header, expected a number "
-            f"({int(gone.sum()):,} of {len(gone):,} rows lack it): fill it, or leave the row out"
+            f"({int(gone.sum()):,} of {len(gone):,} rows have none): fill the cells, or leave "
+            "these rows out"
         )
     return cells.to_numpy(dtype=np.float64) if gone.any() else cells.to_numpy()
 
 
 def _parsed(column: "pd.Series"):
-    """Text as numbers, NaN where it is none; and where nothing stands at all."""
+    """A column of text as numbers, with NaN for other text; and which cells are empty."""
     import pandas as pd
 
     text = column.astype(str).str.strip()
@@ -88,20 +92,25 @@ def _parsed(column: "pd.Series"):
     if percent.any():
         if not (percent | gone).all():
             both = column[percent].iloc[0], column[~percent & ~gone].iloc[0]
-            raise ValueError(f"{column.name}: got {few_of(both)}, expected % in all or in none")
+            raise ValueError(
+                f"{column.name}: got {few_of(both)}, expected % in all or in none of the cells"
+            )
         cells = cells / 100
     return cells, gone
 
 
 def in_percent(column: "pd.Series") -> bool:
-    """Whether its cells are written as percentages."""
+    """Whether a cell of the column is text that ends with a percent sign."""
     if column.dtype.kind in "biuf":
         return False
     return bool(column.dropna().astype(str).str.strip().str.endswith("%").any())
 
 
 def right(column: "pd.Series") -> Array:
-    """Whether each answer is right: numbers 0 and 1, or one of the words for it."""
+    """Read a column that says which answers are right.
+
+    A column of numbers is returned as it is. Words such as "true" and "incorrect" become bool.
+    """
     if column.dtype.kind in "biuf":
         return labels(column)
     words = column.astype(str).str.strip().str.lower().to_numpy(dtype=str)
@@ -115,6 +124,6 @@ def right(column: "pd.Series") -> Array:
 
 
 def is_right(column: "pd.Series") -> bool:
-    """Whether it could say which answers are right: two values, one of each kind."""
+    """Whether a column has exactly two values, one that means right and one that means wrong."""
     seen = {x.lower() for x in np.unique(texts(column)).tolist()} - set(MISSING)
     return len(seen) == 2 and len(seen & {*RIGHT}) == 1 and seen <= {*RIGHT, *WRONG}

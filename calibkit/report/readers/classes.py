@@ -1,4 +1,4 @@
-"""Scores of classes in a table: a column for each, one column, or a list in each row."""
+"""Find the scores of the classes in a table: a column per class, one column, or a list per row."""
 
 from typing import TYPE_CHECKING
 
@@ -15,13 +15,36 @@ from calibkit.report.readers.vocabulary import NAMES, WEAK
 if TYPE_CHECKING:
     import pandas as pd
 
-UNLABELLED = {"-1", "-100"}  # unless the labels are exactly -1 and 1
+UNLABELLED = {"-1", "-100"}  # mean "no label", unless the labels are exactly -1 and 1
 
 
 def class_arrays(
     frame: "pd.DataFrame", roles: Roles, asked: Asked, notes: list[str]
 ) -> tuple[dict[str, Array], set[str]] | None:
-    """Scores, labels, names of the classes, the model's answers; None if no column has scores."""
+    """Read the scores (n, k) and the labels (n,) of a table.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        One row for each sample.
+    roles : Roles
+        Which column has which role.
+    asked : Asked
+        What the caller says about the columns.
+    notes : list of str
+        Sentences for the user are added here.
+
+    Returns
+    -------
+    dict of str to array, set of str, or None
+        The arrays by name ("logits" or "probs", "labels", and "class_names" and "answers" where
+        the table has them), and the columns that they come from. None if no column has scores.
+
+    Raises
+    ------
+    ValueError
+        The labels are lists of names, or it is unclear which columns are the scores.
+    """
     if records.of_names(frame[roles.label]):
         raise ValueError(
             f"{roles.label}: got a list of names in each row (multi-label), expected one label: "
@@ -44,7 +67,7 @@ def class_arrays(
 
 def _of_lists(frame: "pd.DataFrame", roles: Roles, kind: str, name: str, notes: list[str]):
     kind, scores, sizes = records.matrix(frame[name], kind, notes)
-    if records.is_list(frame[roles.label]):  # several labels at once
+    if records.is_list(frame[roles.label]):  # multi-label
         return {kind: scores, "labels": records.whole(frame[roles.label])}, {name}
     labels = cells.labels(frame[roles.label])
     records.check_choices(labels, sizes, roles.label)
@@ -52,7 +75,7 @@ def _of_lists(frame: "pd.DataFrame", roles: Roles, kind: str, name: str, notes: 
 
 
 def seen_labels(column: "pd.Series", asked: Asked) -> list[str]:
-    """Labels that occur, as text, without those that mean none."""
+    """The different labels of a column as text, sorted, without those that mean "no label"."""
     seen = set(cells.texts(column.drop_duplicates()).tolist()) - {""}
     classes = seen == {"-1", "1"} and asked.minus_one != "none"
     return sorted(seen if classes or asked.minus_one == "class" else seen - UNLABELLED)
@@ -61,7 +84,7 @@ def seen_labels(column: "pd.Series", asked: Asked) -> list[str]:
 def _family(
     frame: "pd.DataFrame", roles: Roles, asked: Asked, notes: list[str]
 ) -> tuple[str, Family] | None:
-    """The columns of scores, and whether they are probabilities, logits or "" if unsaid."""
+    """The columns of scores with their kind: "probs", "logits", or "" if no name tells it."""
     seen = seen_labels(frame[roles.label], asked)
     for kind in ("logits", "probs"):
         if said := asked.of(kind, [c for c in frame.columns if c not in {*roles.taken}]):
@@ -89,17 +112,22 @@ def _family(
 def _meant(
     frame: "pd.DataFrame", roles: Roles, found: Family | None, alone: list[str]
 ) -> Family | None:
-    """A family, unless another column or a pair is the better sign of what is meant."""
+    """Return `found`, or None if the scores are more likely in another column.
+
+    Other candidates are a column called ``prob`` or ``score`` (`alone`), and a confidence with its
+    correctness.
+    """
     if found is None or found.kind:
         return found
     if len(found.columns) == 1 and len(alone) == 1:
         return None
-    other = alone or roles.pairs  # columns of features may be called x_0 and x_1
+    other = alone or roles.pairs
+    # Columns called x_0 and x_1 may be features: they count as scores only if they sum to 1.
     return None if other and not columns.is_distribution(frame, found.columns) else found
 
 
 def _kind_of_one(frame: "pd.DataFrame", column: str) -> str:
-    """Whether one column of scores is of logits or of probabilities."""
+    """The kind of a single column of scores, "logits" or "probs", from its name and values."""
     name = column.lower()
     if name not in NAMES["logits"]:
         return "probs"
@@ -110,7 +138,7 @@ def _kind_of_one(frame: "pd.DataFrame", column: str) -> str:
 def _said(
     frame: "pd.DataFrame", said: list[str], patterns, seen: list[str], roles: Roles
 ) -> Family:
-    """Columns that the caller named: their classes are what differs in their names."""
+    """The family of columns `said` by the caller; each class is called by what differs in them."""
     if not said:
         raise ValueError(f"column: got {few_of(patterns)}, expected columns of numbers")
     if len(said) == 1:
@@ -126,13 +154,13 @@ def _said(
 def _bare(
     frame: "pd.DataFrame", rest: list[str], roles: Roles, seen: list[str]
 ) -> tuple[str, Family] | None:
-    """Columns that are called like their classes, as far as that can be told."""
+    """Columns that bear the names of classes, such as ``cat`` and ``dog``; None if none do."""
     found = columns.bare(frame, rest, seen)
     known = {*NAMES["confidence"], *NAMES["logprob"]}
     if not found.columns or all(c.lower() in known for c in found.columns):
         return None
     if len(found.columns) == 1:
-        if roles.answer:  # the confidence of that answer, or anything
+        if roles.answer:  # the column may be the confidence of that answer
             return None
         names = _two_names(frame[roles.label], seen, found.columns[0], False)
         return "", found._replace(names=names)
@@ -161,10 +189,10 @@ def _of_columns(
 
 
 def _check_probs(frame: "pd.DataFrame", scores: Array, family: Family) -> None:
-    """Refuse columns that only their place says are scores, unless they are probabilities."""
+    """Refuse columns whose names do not say that they are scores, unless they are probabilities."""
     if scores.min() >= -scales.SLACK and scores.max() <= 1 + scales.SLACK:
         return
-    if columns.is_distribution(frame, family.columns):  # percent
+    if columns.is_distribution(frame, family.columns):  # percentages
         return
     if len(family.columns) == 1 and scales.is_percent(scores, family.columns[0]):
         return
@@ -173,7 +201,7 @@ def _check_probs(frame: "pd.DataFrame", scores: Array, family: Family) -> None:
     rest = [c for c in family.columns if c not in odd]
     way = ""
     if len(rest) > 1 and columns.is_distribution(frame, rest):
-        way = f"; in the way: {' '.join(line(ignore=c) for c in odd)}"
+        way = f"; leave out what is no score: {' '.join(line(ignore=c) for c in odd)}"
     elif family.prefix:
         way = f"; if they are logits: {line(logits=family.pattern)}"
     raise ValueError(
@@ -186,9 +214,15 @@ def _check_probs(frame: "pd.DataFrame", scores: Array, family: Family) -> None:
 def _matched(
     column: "pd.Series", seen: list[str], family: Family, notes: list[str]
 ) -> tuple[Array, list[int], list[str]]:
-    """Labels, and the columns' order and names: matched by name, or by place where only that can.
+    """Match the labels with the columns of scores.
 
-    Columns called by other numbers than the labels stand in the order of these numbers.
+    Labels and columns are matched by name. If the labels are numbers that no column is called by,
+    label 0 is the first column, and so on; columns that have numbers are sorted by them first.
+
+    Returns
+    -------
+    array (n,), list of int, list of str
+        The labels, the order in which to take the columns, and the names of the classes in it.
     """
     names = family.names
     order = list(range(len(names)))
@@ -202,7 +236,7 @@ def _matched(
     if numbers:
         order = sorted(order, key=lambda i: int(names[i]))
     names = [names[i] for i in order]
-    if not numbers and set(names) == {f"not {names[1]}", names[1]}:  # one column, made two
+    if not numbers and set(names) == {f"not {names[1]}", names[1]}:  # from one column of scores
         return cells.labels(column), order, names
     shown = [family.columns[i] for i in order][:2] if len(family.columns) > 1 else []
     if shown:
@@ -215,11 +249,14 @@ def _matched(
 
 
 def _two_names(labels, seen: list[str], name: str, alone: bool) -> list[str]:
-    """Names of two classes from the name of one column and the labels."""
+    """The names of both classes where one column, called `name`, has the scores of the second.
+
+    With `alone`, the column's name is a general word such as ``prob`` and not that of a class.
+    """
     if len(seen) > 2:
         raise ValueError(
             f"{labels.name}: got {few_of(seen)} with one column of scores, {name!r}; expected two "
-            "classes, or a column for each"
+            "classes, or a column of scores for each class"
         )
     if name in seen:
         return [next((x for x in seen if x != name), f"not {name}"), name]
@@ -228,6 +265,6 @@ def _two_names(labels, seen: list[str], name: str, alone: bool) -> list[str]:
     if set(seen) <= {"0", "1", "False", "True"}:
         return ["0", "1"] if alone else [f"not {name}", name]
     raise ValueError(
-        f"{name}: one column of scores, and labels {few_of(seen)}: which of them is it the "
-        f"probability of? Name the column prob_{seen[-1]}, for instance"
+        f"{name}: got one column of scores and the labels {few_of(seen)}, expected a name that "
+        f"says which label the scores are for: rename the column, for instance prob_{seen[-1]}"
     )

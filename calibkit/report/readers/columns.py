@@ -1,4 +1,4 @@
-"""Which columns of a table are the scores of which class: by what they are called, and by sums."""
+"""Which columns of a table hold the scores of which class, by their names and their row sums."""
 
 import os
 import re
@@ -26,25 +26,36 @@ CALIBRATED = (
 
 
 class Family(NamedTuple):
-    """Columns of scores, one for each class."""
+    """Columns of scores, one for each class: ``prob_cat`` and ``prob_dog``.
+
+    Attributes
+    ----------
+    columns : list of str
+        The columns.
+    names : list of str
+        The class of each column.
+    prefix, suffix : str
+        What every column's name has before and after the class.
+    """
 
     columns: list[str]
-    names: list[str]  # of the classes
+    names: list[str]
     prefix: str = ""
     suffix: str = ""
 
     @property
     def kind(self) -> str:
-        """What their prefix says they are; "" if nothing."""
+        """The kind of scores that the names tell: "logits", "probs", or "" for neither."""
         return kind_of(self.prefix or self.suffix.lstrip(SEPARATORS))
 
     @property
     def pattern(self) -> str:
+        """A pattern that matches the columns, such as ``prob_*``."""
         return f"{self.prefix}*{self.suffix}"
 
 
 def kind_of(prefix: str) -> str:
-    """What a prefix says: "logits", "probs", or "" for any other.
+    """The kind of scores that a prefix of column names tells: "logits", "probs", or "".
 
     >>> kind_of("prob_"), kind_of("Logits."), kind_of("Class_")
     ('probs', 'logits', '')
@@ -58,7 +69,10 @@ def kind_of(prefix: str) -> str:
 
 
 def families(columns: Sequence[str], labels: Sequence[str]) -> list[Family]:
-    """Families of columns whose names hold every label, after or before what they share.
+    """Families of columns that have one column for every label.
+
+    The label stands at the end, at the start or as a word inside of each column's name, and the
+    rest of the name is the same in all columns of the family.
 
     >>> families(["p0", "p1", "age"], ["0", "1"])
     [Family(columns=['p0', 'p1'], names=['0', '1'], prefix='p', suffix='')]
@@ -70,23 +84,26 @@ def families(columns: Sequence[str], labels: Sequence[str]) -> list[Family]:
     for column in columns:
         for prefix, name, suffix in _cuts(column, seen):
             if numbers and (prefix[-1:].isdigit() or suffix[:1].isdigit()):
-                continue  # 1 within 11
+                continue  # the label 1 is no part of the number 11
             found.setdefault((prefix, suffix), {})[name] = column
-    whole = {ends: its for ends, its in found.items() if set(its) == seen}
-    return [_extended(columns, its, ends, numbers) for ends, its in whole.items()]
+    whole = {ends: matched for ends, matched in found.items() if set(matched) == seen}
+    return [_extended(columns, matched, ends, numbers) for ends, matched in whole.items()]
 
 
 def _cuts(column: str, labels: set[str]) -> list[tuple[str, str, str]]:
-    """All ways to see a label in the name: (before, label, after)."""
+    """All ways to split a column's name into text before a label, the label, and text after it."""
     ends = [(column[:i], column[i:], "") for i in range(len(column)) if column[i:] in labels]
     starts = [("", column[:i], column[i:]) for i in range(1, len(column)) if column[:i] in labels]
     words = ((*m.span(), m.group()) for m in re.finditer(r"[^\W_]+", column))
     inner = [(column[:a], x, column[b:]) for a, b, x in words if x in labels and a and column[b:]]
-    return ends + starts + inner  # P(cat)
+    return ends + starts + inner  # prob_cat, cat_prob, P(cat)
 
 
 def _extended(columns, matched: dict[str, str], ends: tuple[str, str], numbers: bool) -> Family:
-    """With the columns of classes that no label has: those that share the ends."""
+    """The family of the `matched` columns, and of others with the same prefix and suffix.
+
+    The other columns belong to classes that no label has. `matched` maps each label to its column.
+    """
     prefix, suffix = ends
     inner = prefix + _shared(list(matched)) if not prefix and not suffix else prefix
     own = {column: name for name, column in matched.items()}
@@ -100,26 +117,26 @@ def _extended(columns, matched: dict[str, str], ends: tuple[str, str], numbers: 
 
 
 def _shared(names: list[str]) -> str:
-    """What several names begin with, up to a separator."""
+    """The longest start that all names have in common and that ends in a separator; or ""."""
     start = os.path.commonprefix(names) if len(names) > 1 else ""
     return start[: max((start.rfind(x) for x in SEPARATORS), default=-1) + 1]
 
 
 def numbered(columns: Sequence[str]) -> list[Family]:
-    """Families under one prefix that ends in a separator, or before a number."""
+    """Families by prefix alone: the part of a name before its number, or up to its separator."""
     groups: dict[str, list[str]] = {}
     for column in columns:
         digits = column.rstrip("0123456789")
         prefix = digits if digits != column else column[: _last_separator(column) + 1]
         groups.setdefault(prefix, []).append(column)
     for known in PREFIXES:
-        its = [c for c in columns if c.lower().startswith(known)]
-        if its:
-            groups[its[0][: len(known)]] = its
+        alike = [c for c in columns if c.lower().startswith(known)]
+        if alike:
+            groups[alike[0][: len(known)]] = alike
     return [
-        Family(its, [c.removeprefix(p) for c in its], p)
-        for p, its in groups.items()
-        if p and (len(its) > 1 or p.lower() in PREFIXES)
+        Family(alike, [c.removeprefix(prefix) for c in alike], prefix)
+        for prefix, alike in groups.items()
+        if prefix and (len(alike) > 1 or prefix.lower() in PREFIXES)
     ]
 
 
@@ -127,23 +144,39 @@ def _last_separator(name: str) -> int:
     return max(name.rfind(x) for x in SEPARATORS)
 
 
-# --- the one family that is meant ---
+# --- which of several families holds the scores ---
 
 
 def choose(
     frame: "pd.DataFrame", rest: list[str], labels: list[str], notes: list[str]
 ) -> Family | None:
-    """The columns of the classes among those that are left; None if there are none.
+    """Choose the family of columns that holds the scores.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        The table.
+    rest : list of str
+        The columns that have no other role.
+    labels : list of str
+        The different labels, as text.
+    notes : list of str
+        A sentence is added here if calibrated columns were passed over.
+
+    Returns
+    -------
+    Family or None
+        None if no columns look like scores.
 
     Raises
     ------
     ValueError
-        Several could be meant.
+        Several families look like scores.
     """
     columns = [c for c in rest if cells.is_numeric(frame[c]) or _says_scores(c)]
     found = _named_by(columns, labels)
     found = [_without_strangers(frame, x, labels) for x in found]
-    # A suffix alone is a weak sign: the columns must be a distribution.
+    # Columns that share only a suffix may be anything: they count only if their rows sum to 1.
     found = [x for x in found if not x.suffix or x.kind or is_distribution(frame, x.columns)]
     found = [x for i, x in enumerate(found) if x.columns not in [o.columns for o in found[:i]]]
     found = found or _counted(frame, columns)
@@ -151,11 +184,14 @@ def choose(
 
 
 def _named_by(columns: list[str], labels: list[str]) -> list[Family]:
-    """Families whose columns are named after the labels, or after what differs in these."""
+    """Families whose columns are named after the labels, or after the part in which labels differ.
+
+    The labels LABEL_0 and LABEL_1 also match columns that end in 0 and 1, and so do False and True.
+    """
     found = [x for x in families(columns, labels) if len(x.columns) > 1 or x.kind]
     if found:
         return found
-    if inner := _shared(labels):  # LABEL_3 beside a column 3
+    if inner := _shared(labels):  # the label LABEL_3 and the column 3
         bare = {x.removeprefix(inner): x for x in labels}
         found = [x for x in families(columns, list(bare)) if len(x.columns) > 1]
         found = [x._replace(names=[bare.get(n, inner + n) for n in x.names]) for x in found]
@@ -167,14 +203,17 @@ def _named_by(columns: list[str], labels: list[str]) -> list[Family]:
 
 
 def _counted(frame: "pd.DataFrame", columns: list[str]) -> list[Family]:
-    """Families whose columns are numbered: those that say what they are, or are distributions."""
+    """Families of `numbered` whose prefix tells their kind; without any, those that sum to 1."""
     known = numbered(columns)
     said = [x for x in known if x.kind]
     return said or [x for x in known if len(x.columns) > 1 and is_distribution(frame, x.columns)]
 
 
 def _without_strangers(frame: "pd.DataFrame", family: Family, labels: list[str]) -> Family:
-    """Only the labels' own columns, where these are a distribution: ``Class_id`` is no class."""
+    """Leave out columns that no label has, if only the others sum to 1 in each row.
+
+    So ``Class_id`` beside ``Class_cat`` and ``Class_dog`` is no class.
+    """
     own = [(c, n) for c, n in zip(family.columns, family.names, strict=True) if n in labels]
     if len(own) == len(family.names) or len(own) < 2:
         return family
@@ -184,12 +223,12 @@ def _without_strangers(frame: "pd.DataFrame", family: Family, labels: list[str])
 
 
 def _says_scores(column: str) -> bool:
-    """Whether the name alone says so, whatever the cells hold."""
+    """Whether the name begins as those of scores do, such as ``prob_``."""
     return any(len(p) > 2 and column.lower().startswith(p) for p in PREFIXES)
 
 
 def _one_of(frame: "pd.DataFrame", found: list[Family], notes: list[str]) -> Family | None:
-    for kind in ("logits", "probs"):  # the first says most
+    for kind in ("logits", "probs"):  # logits first: probabilities follow from them
         if said := [x for x in found if x.kind == kind]:
             return _raw(said, notes)
     if len(found) > 1:
@@ -198,7 +237,7 @@ def _one_of(frame: "pd.DataFrame", found: list[Family], notes: list[str]) -> Fam
 
 
 def _raw(found: list[Family], notes: list[str]) -> Family:
-    """Of several families, the one that is not a calibrated version of another."""
+    """The one family whose names do not say "calibrated"; `ValueError` if several are left."""
     if len(found) == 1:
         return found[0]
     raw = [x for x in found if not any(word in x.pattern.lower() for word in CALIBRATED)]
@@ -206,20 +245,20 @@ def _raw(found: list[Family], notes: list[str]) -> Family:
         others = [x.pattern for x in found if x is not raw[0]]
         both = " ".join(line(probs=pattern) for pattern in (raw[0].pattern, others[0]))
         notes.append(
-            f"Read the columns {raw[0].pattern!r}; {few_of(others)} are calibrated versions of "
-            f"them: calibkit compare FILE {both} compares both."
+            f"Read the columns {raw[0].pattern!r}. The columns {few_of(others)} are calibrated "
+            f"versions of them: calibkit compare FILE {both} compares both."
         )
         return raw[0]
     patterns = [x.pattern for x in found]
     ours = found[0].kind or "probs"
     raise ValueError(
-        f"got several columns for each class, {few_of(patterns)}: say which are meant, as in "
+        f"got several columns for each class, {few_of(patterns)}: say which ones to read, as in "
         f"{line(**{ours: patterns[0]})}"
     )
 
 
 def is_distribution(frame: "pd.DataFrame", columns: Sequence[str]) -> bool:
-    """Whether the columns are probabilities of each row, or percentages, where there are any."""
+    """Whether the columns sum to 1, or to 100, in every row without empty cells (within 5 %)."""
     try:
         values = np.stack([cells.numbers(frame[c], missing=True) for c in columns], axis=1)
     except ValueError:  # text in a cell
@@ -234,7 +273,7 @@ def is_distribution(frame: "pd.DataFrame", columns: Sequence[str]) -> bool:
 
 
 def bare(frame: "pd.DataFrame", rest: list[str], labels: list[str]) -> Family:
-    """Columns that are called like classes: those of the labels, or all if only these sum to 1."""
+    """Columns that bear the names of the labels if these sum to 1; otherwise all of numbers."""
     columns = [c for c in rest if cells.is_numeric(frame[c])]
     own = [c for c in columns if c in labels]
     chosen = own if len(own) > 1 and is_distribution(frame, own) else columns

@@ -1,4 +1,4 @@
-"""The format of a file, and its bytes: at most as many as there is memory for."""
+"""The format of a file, its bytes (refused if they exceed the memory), and its checksum."""
 
 import gzip
 import hashlib
@@ -13,12 +13,12 @@ from calibkit.files import named, shown
 from calibkit.report.readers import memory
 
 FORMATS = tuple(".npz .npy .csv .tsv .jsonl .json .parquet .feather .pt .pth".split())
-TEXT = (".csv", ".tsv", ".json", ".jsonl")  # which may be compressed
+TEXT = (".csv", ".tsv", ".json", ".jsonl")  # formats that may be compressed by gzip
 CHUNK = 1 << 22  # bytes read at a time
 
 
 def format_of(path: Path) -> str:
-    """The suffix that says how to read a file; `ValueError` if it is not one of ours."""
+    """The format of a file by its name, such as ".csv" for x.csv.gz; `ValueError` if unknown."""
     name = path.name.lower()
     plain = name.removesuffix(".gz")
     kind = "." + plain.rpartition(".")[2]
@@ -29,7 +29,7 @@ def format_of(path: Path) -> str:
 
 
 def bytes_of(path: Path) -> bytes:
-    """The bytes of a text file, unpacked if it is compressed."""
+    """The bytes of a text file, unpacked if it is compressed; `ValueError` if they are too many."""
     content = io.BytesIO()
     with (gzip.open if path.suffix.lower() == ".gz" else open)(path, "rb") as file:
         while chunk := file.read(CHUNK):
@@ -39,7 +39,7 @@ def bytes_of(path: Path) -> bytes:
 
 
 class Input(NamedTuple):
-    """A file that numbers come from."""
+    """The name of a file that was read, and its SHA-256."""
 
     file: str
     sha256: str
@@ -47,7 +47,16 @@ class Input(NamedTuple):
 
 @dataclass(frozen=True)
 class Watched:
-    """A file from before it is read until after, so that its sum is that of what was read."""
+    """A file's state before it is read, to prove that its checksum belongs to what was read.
+
+    Attributes
+    ----------
+    path : Path
+    state : tuple of int
+        Mode, inode, size in bytes and time of change in nanoseconds.
+    input : Input or None
+        Name and checksum; None for a pipe, which cannot be read twice.
+    """
 
     path: Path
     state: tuple[int, ...]
@@ -56,21 +65,22 @@ class Watched:
     @classmethod
     def of(cls, path: str | os.PathLike[str]) -> "Watched":
         path = Path(path)
+        """Note the state of a file, and its checksum."""
         state = _state(path)
-        if not stat.S_ISREG(state[0]):  # what a pipe has given is gone
+        if not stat.S_ISREG(state[0]):  # a pipe
             return cls(path, state, None)
-        found = hashlib.sha256()
+        checksum = hashlib.sha256()
         with named(path), path.open("rb") as file:
             while chunk := file.read(CHUNK):
-                found.update(chunk)
-        return cls(path, state, Input(shown(path.name), found.hexdigest()))
+                checksum.update(chunk)
+        return cls(path, state, Input(shown(path.name), checksum.hexdigest()))
 
     def check(self) -> None:
-        """Refuse a file that was written to in between."""
+        """Raise `ValueError` if the file has changed since its state was noted."""
         if self.input and _state(self.path) != self.state:
-            raise ValueError("changed while it was read: wait until it is whole, and try again")
+            raise ValueError("changed while it was read: wait until it is written, and try again")
 
 
 def _state(path: Path) -> tuple[int, ...]:
-    its = path.stat()
-    return its.st_mode, its.st_ino, its.st_size, its.st_mtime_ns
+    state = path.stat()
+    return state.st_mode, state.st_ino, state.st_size, state.st_mtime_ns

@@ -1,4 +1,4 @@
-"""Columns of dates or times: what to say of them."""
+"""Recognise a column of dates or times, and tell the user how to use it."""
 
 import re
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ _UNITS = {"s": (1e8, 4e9), "ms": (1e11, 4e12), "us": (1e14, 4e15), "ns": (1e17, 
 
 
 def said(column: "pd.Series") -> str:
-    """How to split by a column (a pandas Series) of dates or times; "" if it is none."""
+    """A note on how to split by a column (pandas.Series) of dates; "" if it holds no dates."""
     dates = _parsed(column)
     if dates is None or dates.nunique() < 2:
         return ""
@@ -27,19 +27,19 @@ def said(column: "pd.Series") -> str:
     middle = dates.sort_values().iloc[len(dates) // 2]
     found = f"Column {column.name!r} holds dates"
     way = (
-        ". Later rows may differ from earlier ones, and folds mix both. To judge a map and "
-        "thresholds on later rows than they come from, add a column split: val before {}, say, and "
-        "test from then on. In a column called date, calibkit compare FILE shows whether "
-        "calibration changes."
+        ". Later rows may differ from earlier ones, and folds mix both. To fit maps and choose "
+        "thresholds on earlier rows and judge them on later ones, add a column split: val before "
+        "{}, for instance, and test from then on. If the column is called date, calibkit compare "
+        "FILE shows whether calibration changes."
     )
     span = f", {first.strftime(form)} to {last.strftime(form)}"
     note = Naming(found + span, way.format(middle.strftime(form)))
-    note.without = found + way.format("some date")  # the dates are those of rows
+    note.without = found + way.format("some date")  # for --no-rows: a date belongs to single rows
     return note
 
 
 def _parsed(column: "pd.Series"):
-    """The dates in a column, without gaps; None if it holds none."""
+    """The dates in a column, without its empty cells; None if the column does not hold dates."""
     import pandas as pd
 
     cells = column.dropna()
@@ -60,7 +60,10 @@ def _parsed(column: "pd.Series"):
 
 
 def _of_numbers(cells):
-    """Seconds (or thousandths and so on) since 1970, or 20240131, under the name of a time."""
+    """Numbers as dates, if the column is named after a time; otherwise None.
+
+    The numbers are seconds since 1970 (or ms, µs, ns), or days such as 20240131.
+    """
     import pandas as pd
 
     name = re.sub(r"([a-z])([A-Z])", r"\1_\2", str(cells.name))

@@ -1,4 +1,4 @@
-"""Multiple choice in lm-evaluation-harness."""
+"""Read the samples that lm-evaluation-harness logs for a multiple-choice task."""
 
 from typing import Any
 
@@ -12,10 +12,27 @@ from calibkit.report.readers.named import Arrays, among, grouped
 
 
 def harness_arrays(rows: list[dict[str, Any]], asked: Asked) -> Arrays:
-    """Multiple choice in lm-evaluation-harness: for each choice its log-probability.
+    """Read multiple-choice samples of lm-evaluation-harness: n questions with up to k choices.
 
-    ``filtered_resps`` holds a pair [log-probability, is it the greedy continuation?] for each
-    choice and ``target`` the number of the right one; newer versions write all of them as text.
+    Parameters
+    ----------
+    rows : list of dict
+        One for each question and filter. ``filtered_resps`` holds a pair [log-probability,
+        is it the greedy continuation?] for each choice, and ``target`` the number of the right
+        choice. Newer versions write both as text.
+    asked : Asked
+        Which fields are groups, names or clusters.
+
+    Returns
+    -------
+    dict of str to array, list of str
+        "logits" (n, k), the log-probabilities; "labels" (n,); the fields that were asked for; and
+        sentences for the user.
+
+    Raises
+    ------
+    ValueError
+        No question has two or more choices and one right answer.
     """
     first, filters = rows[0].get("filter"), {row.get("filter") for row in rows}
     rows = [row for row in rows if row.get("filter") == first]
@@ -26,7 +43,7 @@ def harness_arrays(rows: list[dict[str, Any]], asked: Asked) -> Arrays:
             "got no question with two or more choices and one right answer, expected "
             "multiple choice"
         )
-    logits = np.full((len(kept), max(sizes)), -1e4)  # a choice that a question does not have
+    logits = np.full((len(kept), max(sizes)), -1e4)  # -1e4: the question has fewer choices
     for out, choices in zip(logits, scores, strict=True):
         out[: len(choices)] = choices
     notes = [
@@ -37,7 +54,7 @@ def harness_arrays(rows: list[dict[str, Any]], asked: Asked) -> Arrays:
     if min(sizes) < max(sizes):
         notes.append(f"Questions have {min(sizes)} to {max(sizes)} choices.")
     if left_out := len(rows) - len(kept):
-        notes.append(f"{left_out:,} questions without one right choice are left out.")
+        notes.append(f"{left_out:,} questions do not have exactly one right choice: left out.")
     if len(filters) > 1:
         notes.append(f"Only the filter {str(first)!r} was read, of {len(filters)}.")
     notes += _other_accuracy(kept, logits.argmax(axis=1) == labels)
@@ -47,7 +64,7 @@ def harness_arrays(rows: list[dict[str, Any]], asked: Asked) -> Arrays:
 def _questions(
     rows: list[dict[str, Any]],
 ) -> tuple[list[dict[str, Any]], list[list[float]], Array]:
-    """The questions with one right answer, the scores of their choices, and the right ones."""
+    """The rows with exactly one right choice, their choices' log-probabilities, and its number."""
     kept, scores, labels = [], [], []
     for row in rows:
         choices = _choices(row)
@@ -59,7 +76,7 @@ def _questions(
 
 
 def _other_accuracy(kept: list[dict[str, Any]], right: Array) -> list[str]:
-    """A note where the harness counted other answers as right."""
+    """A note if the harness reports another accuracy, by more than 0.5 points."""
     theirs = [float(row["acc"]) for row in kept if isinstance(row.get("acc"), int | float)]
     if len(theirs) < len(right) or abs(np.mean(theirs) - right.mean()) <= 0.005:
         return []
@@ -70,7 +87,7 @@ def _other_accuracy(kept: list[dict[str, Any]], right: Array) -> list[str]:
 
 
 def _named(kept: list[dict[str, Any]], asked: Asked) -> dict[str, Array]:
-    """Groups, names and clusters of the questions, as they are asked for."""
+    """The groups, names and clusters of the questions that the caller asked for."""
     arrays: dict[str, Array] = {}
     if asked.ids is not None:
         name = asked.ids or "doc_id"
@@ -88,7 +105,10 @@ def _named(kept: list[dict[str, Any]], asked: Asked) -> dict[str, Array]:
 
 
 def _fields(rows: list[dict[str, Any]], names: tuple[str, ...], what: str) -> list[Array]:
-    """Columns of fields that every line must have."""
+    """The values of some fields as text, an array (n,) for each; `ValueError` if a row lacks one.
+
+    `what` is the option that the error names.
+    """
     if not names:
         return []
     among(names, set.intersection(*map(set, rows)), "fields of every line: ", what)
@@ -96,7 +116,7 @@ def _fields(rows: list[dict[str, Any]], names: tuple[str, ...], what: str) -> li
 
 
 def _choices(row: dict) -> list[float]:
-    """The log-probability of each choice."""
+    """The log-probability of each choice of a question; `ValueError` if it has none."""
     pairs = row.get("filtered_resps")
     try:
         choices = [float(pair[0]) for pair in pairs if len(pair) == 2]
@@ -105,14 +125,14 @@ def _choices(row: dict) -> list[float]:
     except (TypeError, ValueError, IndexError, KeyError) as error:
         raise ValueError(
             "filtered_resps: expected a pair [log-probability, is_greedy] for each choice; "
-            "generated text has no probabilities, so save a confidence and correct a line"
+            "generated text has no probabilities: save a confidence and correct on each line"
         ) from error
-    # With mutual information each choice is there once more, without its question.
+    # With mutual information, each choice is scored a second time without its question.
     return choices[: len(choices) // 2] if "acc_mutual_info" in row else choices
 
 
 def _target(row: dict, choices: int) -> int | None:
-    """The number of the right choice; None if there are several, or none of these."""
+    """The number of the right choice, from 0; None if no choice or several match the target."""
     target = row.get("target")
     if is_number(str(target)):
         return int(target) if 0 <= int(target) < choices else None

@@ -1,4 +1,4 @@
-"""Columns that may name the samples, by which rows of several tables are matched."""
+"""Columns that name the samples, so that rows of several files can be matched."""
 
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
@@ -17,9 +17,24 @@ INDEX = "index"  # what the index of a data frame is called, if it has no name
 
 
 def of_frame(frame: "pd.DataFrame", free: Collection[str], asked: Asked) -> dict[str, Array]:
-    """Columns of a table that have another text or whole number in each row, and its index.
+    """The columns that name the samples of a table.
 
-    Only among `free`, which nothing else is read from; of those that are asked for, this one.
+    They are the column that the caller asked for; or, if he asked for any, the index and all
+    columns among `free` that have a different text or whole number in each row.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        One row for each sample.
+    free : collection of str
+        Columns that nothing else is read from.
+    asked : Asked
+        `asked.ids` is the column, "" for any, or None for no names.
+
+    Returns
+    -------
+    dict of str to array
+        As from `together`; empty if no column names the samples.
     """
     if asked.ids is None:
         return {}
@@ -35,7 +50,7 @@ def of_frame(frame: "pd.DataFrame", free: Collection[str], asked: Asked) -> dict
 
 
 def _named(frame: "pd.DataFrame") -> bool:
-    """Whether the index says more than the place of a row."""
+    """Whether the index of a data frame is more than the row numbers from 0."""
     index = frame.index
     return index.nlevels == 1 and type(index).__name__ != "RangeIndex"
 
@@ -47,7 +62,10 @@ def _texts(column: "pd.Series") -> Array:
 def of_arrays(
     free: Collection[str], keys: Collection[str], get: Callable[[str], Array], asked: Asked, n: int
 ) -> dict[str, Array]:
-    """The same of arrays by name: those of `n` texts or whole numbers, all different."""
+    """The arrays that name the `n` samples: as `of_frame`, for a file of arrays.
+
+    `get` returns the array of a key in `keys`. `free` has the keys that nothing else is read from.
+    """
     if asked.ids is None:
         return {}
     if asked.ids:
@@ -67,7 +85,7 @@ def of_arrays(
 
 
 def together(found: dict[str, Array]) -> dict[str, Array]:
-    """Columns of names side by side, and what they are called."""
+    """Put columns of names (n,) side by side: "ids" (n, c) and "id_names" (c,), or nothing."""
     if not found:
         return {}
     return {"ids": np.stack(list(found.values()), axis=1), "id_names": np.array(list(found))}

@@ -1,4 +1,4 @@
-"""JSON: an object of arrays, a table, a list of rows, or a row a line."""
+"""Read JSON: an object of arrays, a table, a list of rows, or one row on each line."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,10 @@ from calibkit.report.readers.tables import frame_arrays
 
 
 def json_arrays(path: Path, asked: Asked) -> Arrays:
-    """An object of arrays, a table of pandas, a list of rows, or a row a line."""
+    """Read a JSON file: an object of arrays, a table as pandas writes it, or a list of rows.
+
+    JSON Lines, with one row on each line, are read as a list of rows.
+    """
     text = bytes_of(path).decode("utf-8-sig").strip()
     if not text:
         raise ValueError("the file is empty")
@@ -23,7 +26,9 @@ def json_arrays(path: Path, asked: Asked) -> Arrays:
         try:
             found = [json.loads(line) for line in lines]
         except json.JSONDecodeError as error:
-            raise ValueError(f"neither JSON nor a JSON object a line ({error.msg})") from error
+            raise ValueError(
+                f"expected JSON, or a JSON object on each line; got neither ({error.msg})"
+            ) from error
     if isinstance(found, dict) and format_of(path) == ".json":
         rows = _rows(found)
         if rows is None:
@@ -40,11 +45,13 @@ def json_arrays(path: Path, asked: Asked) -> Arrays:
 
 
 def _rows(found: dict) -> list[dict] | None:
-    """The rows of a table as pandas writes it; None for an object of arrays."""
+    """The rows of a table in any layout that pandas writes; None for an object of arrays."""
     if isinstance(columns := found.get("columns"), list) and isinstance(found.get("data"), list):
         names = [str(name) for name in columns]
         if any(not isinstance(row, list) or len(row) != len(names) for row in found["data"]):
-            raise ValueError(f"data: expected rows of {len(names)} values, as there are columns")
+            raise ValueError(
+                f"data: expected {len(names)} values in each row, one for each of the columns"
+            )
         return [dict(zip(names, row, strict=True)) for row in found["data"]]
     if isinstance(found.get("schema"), dict) and isinstance(rows := found.get("data"), list):
         return rows  # orient="table"
@@ -52,13 +59,15 @@ def _rows(found: dict) -> list[dict] | None:
     if not inner or not all(isinstance(value, dict) for value in inner):
         return None
     if len({tuple(value) for value in inner}) > 1:
-        raise ValueError(f"got objects {few_of(found)} of other keys, expected a list of rows")
+        raise ValueError(
+            f"got objects {few_of(found)} with different keys, expected a list of rows"
+        )
     if _is_column(found):  # orient="columns", which is the default of pandas
         return [{name: column[key] for name, column in found.items()} for key in inner[0]]
     return inner  # orient="index"
 
 
 def _is_column(found: dict) -> bool:
-    """Whether the outer names are those of columns, and the inner ones number the rows."""
+    """Whether an object of objects holds columns: its inner keys are row numbers, not the outer."""
     inner = next(iter(found.values()))
     return all(key.isdecimal() for key in inner) and not all(key.isdecimal() for key in found)

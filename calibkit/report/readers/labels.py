@@ -1,4 +1,4 @@
-"""What a label can be: a number, a name, a one-hot row, or none."""
+"""Read labels: numbers, names or one-hot rows, of which -1 and -100 mean "no label"."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,14 +12,24 @@ NO_LABEL = (-1, -100)  # "unknown" by convention, and what torch and Hugging Fac
 
 
 class MinusOne(NamedTuple):
-    """Labels of which -1 is a class: what to add to them, or to make of -1 and 1."""
+    """How to renumber labels in which -1 is a class.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The names of the classes.
+    halved : bool or None
+        True: -1 and 1 become 0 and 1. False: every label rises by 1. None: labels are names.
+    note : str
+        A sentence for the user.
+    """
 
     names: tuple[str, ...]
-    halved: bool | None  # -1 and 1 become 0 and 1; else each label one more; None: they are names
+    halved: bool | None
     note: str
 
     def of(self, labels: Array) -> Array:
-        """Labels counted from 0; what means none stays."""
+        """Renumber labels (n,) from 0; -100, which means "no label", stays."""
         text = as_text(labels)
         if self.halved is None:
             return text
@@ -32,9 +42,21 @@ class MinusOne(NamedTuple):
 def minus_one_is_class(
     labels: Sequence[Array], k: int, names: tuple[str, ...], asked: str | None
 ) -> MinusOne | None:
-    """How to read labels of which -1 is a class; None where it is no label, or a column's name.
+    """How to read labels in which -1 is a class; None if -1 means "no label" or does not occur.
 
-    It is a class where all labels are -1 or 1 and there are two classes, or where `asked` says so.
+    The label -1 is a class if `names` has it, if there are two classes and all labels are -1 or
+    1, or if `asked` is "class".
+
+    Parameters
+    ----------
+    labels : sequence of arrays (n,)
+        The labels of the test set, and of the validation set if there is one.
+    k : int
+        Number of classes.
+    names : tuple of str
+        Names of the columns of scores; may be empty.
+    asked : {"class", "none"} or None
+        What the caller says about -1.
     """
     if asked == "none" or any(x.ndim != 1 or x.dtype.kind not in "iufUS" for x in labels):
         return None
@@ -50,17 +72,20 @@ def minus_one_is_class(
         return MinusOne(
             ours,
             True,
-            f"All labels are -1 or 1: read as the two classes {shown}. (Elsewhere -1 stands for no "
-            "label; --minus-one none says that it does here.)",
+            f"All labels are -1 or 1: read as the two classes {shown}. (If -1 means that the label "
+            "is unknown, say --minus-one none.)",
         )
     if asked == "class" and "-1" in seen:
         own = names or tuple(str(i - 1) for i in range(k))
-        return MinusOne(own, False, "A label of -1 is the first class, as was said.")
+        return MinusOne(own, False, "The label -1 is the first class, as --minus-one class says.")
     return None
 
 
 def are_several(labels: Array) -> bool:
-    """Whether rows of 0 and 1 have several labels, or none; what is below 0 or NaN is unknown."""
+    """Whether labels (n, k) of 0 and 1 are multi-label: some row has no 1, or more than one.
+
+    Rows with a number below 0 or NaN are unknown and do not count.
+    """
     if labels.ndim != 2 or labels.shape[1] < 2 or labels.dtype.kind not in "biuf":
         return False
     known = labels[~((labels < 0) | (labels != labels)).any(axis=1)]
@@ -68,20 +93,20 @@ def are_several(labels: Array) -> bool:
 
 
 def check_one_label(labels: ArrayLike, name: str) -> None:
-    """Refuse rows of 0 and 1 with several labels, or none, by what they are."""
+    """Raise `ValueError` if labels (n, k) are multi-label."""
     array = to_numpy(labels, name)
     if not are_several(array):
         return
     sums = np.nansum(np.maximum(array, 0), axis=1)
     raise ValueError(
         f"{name}: got rows of {int(sums.min())} to {int(sums.max())} labels at once "
-        f"(multi-label), expected one a row: --one-label NAME takes "
+        f"(multi-label), expected one in each row: --one-label NAME takes "
         "one of them, by its name or its number from 0"
     )
 
 
 def as_text(labels: Array) -> Array:
-    """Labels as text, whole numbers without a decimal point."""
+    """Labels (n,) as text: 3.0 becomes "3", True becomes "1", "+1" becomes "1"."""
     if labels.dtype.kind == "f" and (np.abs(labels) < 1e15).all():
         labels = labels.astype(np.int64) if (labels == np.round(labels)).all() else labels
     if labels.dtype.kind == "b":
@@ -95,7 +120,24 @@ def as_text(labels: Array) -> Array:
 
 
 def numbered(labels: ArrayLike, n: int, k: int, names: tuple[str, ...], name: str) -> Array:
-    """Labels as whole numbers, however they were written."""
+    """Labels as whole numbers (n,), from numbers, names or one-hot rows.
+
+    Parameters
+    ----------
+    labels : array (n,), (n, 1) or (n, k)
+        Numbers, names, or one-hot rows.
+    n, k : int
+        Number of samples and of classes.
+    names : tuple of str
+        Names of the classes; may be empty.
+    name : str
+        What an error calls the labels.
+
+    Raises
+    ------
+    ValueError
+        The shape is wrong, a number is no whole number, or a name is unknown.
+    """
     array = to_numpy(labels, name)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
@@ -115,10 +157,11 @@ def numbered(labels: ArrayLike, n: int, k: int, names: tuple[str, ...], name: st
         raise ValueError(f"{name}: got type {array.dtype}, expected whole numbers or names")
     own = [str(i) for i in range(k)]
     if names and all(is_number(x) for x in names) and list(names) != own:
-        if sorted(names) == sorted(own):  # a number may be a position or a name
+        if sorted(names) == sorted(own):  # a label may be a column's position or its name
             raise ValueError(
                 f"class_names: got the numbers {few_of(names)} in another order than the columns, "
-                f"and {name} that are numbers too; write the {name} as text"
+                f"so {name} that are numbers could mean a name or a column; write the {name} as "
+                "text to mean names"
             )
         return _by_name(text_of(array), k, names, name)  # columns called 1 to k, or 7 and 9
     return array.astype(np.int64)
@@ -134,8 +177,8 @@ def _by_name(labels: Array, k: int, names: tuple[str, ...], name: str) -> Array:
     unknown = [str(x) for x in distinct if x not in number]
     if unknown and not names:
         raise ValueError(
-            f"{name}: got names such as {unknown[0]!r}, expected numbers 0 to {k - 1}, "
-            "or class_names with the name of each column"
+            f"{name}: got names such as {unknown[0]!r}, expected numbers 0 to {k - 1}; "
+            "or give class_names, the name of each column"
         )
     if unknown:
         raise ValueError(f"{name}: got {few_of(unknown)}, expected names among {few_of(names)}")

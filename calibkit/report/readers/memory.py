@@ -1,7 +1,8 @@
-"""How much memory there is for what a file unpacks to, and the size of it, known before it is read.
+"""How much memory a file may take.
 
-The least of what the machine has, what the process may take (``ulimit -v``), and what its control
-group may (a container's limit). A few kilobytes can unpack to any size; a header says to which.
+A file of a few kilobytes can unpack to any size. So readers learn the size from its header, and
+refuse the file before they unpack it. The memory is the least of three numbers: what the machine
+has, what the process may take (``ulimit -v``), and what its control group (a container) may take.
 """
 
 import os
@@ -13,21 +14,24 @@ except ImportError:  # Windows
     resource = None
 
 GROUPS = Path("/sys/fs/cgroup")
-PLENTY = 1 << 40  # where nothing says how much there is
+PLENTY = 1 << 40  # bytes that are assumed on a system that does not tell its memory
 
 
 def memory() -> int:
-    """Bytes that the arrays of a file may come from: those of the machine, or a limit below."""
+    """Bytes of memory that this process may use: those of the machine, or a lower limit."""
     return min([_machine(), *_of_process(), *_of_group()])
 
 
 def check(size: int, what: str, share: float = 0.5) -> None:
-    """Refuse what would take more than a share of the memory; the rest is for working on it."""
+    """Raise `ValueError` if `size` bytes exceed a share of the memory.
+
+    The rest of the memory is for the computation. `what` begins the error: "its arrays take".
+    """
     most = share * memory()
     if size > most:
         raise ValueError(
-            f"{what} {_units(size)} of memory, and {_units(most)} are the most for a file here: "
-            "take a random part of the samples, or a machine or a limit with more"
+            f"{what} {_units(size)} of memory, and a file may take at most {_units(most)}: save a "
+            "random part of the samples, raise the limit, or use a machine with more memory"
         )
 
 
@@ -43,7 +47,10 @@ def _machine() -> int:
 
 
 def _of_process() -> list[int]:
-    """What ``ulimit -v`` leaves beside the addresses that are taken, many of them by no memory."""
+    """Bytes that ``ulimit -v`` still allows, in a list; empty without such a limit.
+
+    The limit counts addresses, and the process has reserved many that hold no memory.
+    """
     if resource is None:
         return []
     most = resource.getrlimit(resource.RLIMIT_AS)[0]
@@ -57,7 +64,7 @@ def _of_process() -> list[int]:
 
 
 def _of_group() -> list[int]:
-    """The limits of this process's control groups and of all above them, of both versions."""
+    """The limits in bytes of this process's control groups (version 1 and 2) and their parents."""
     try:
         lines = Path("/proc/self/cgroup").read_text().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""Arrays under our names, from those of any tool."""
+"""Find logits, labels and so on among the arrays of a file, whatever a tool has named them."""
 
 from collections.abc import Callable, Collection
 from typing import Any
@@ -16,7 +16,28 @@ PREFIXES = {"": "", "test_": "", "val_": "val_", "valid_": "val_", "validation_"
 
 
 def named(keys: set[str], get: Callable[[str], Array], asked: Asked) -> Arrays:
-    """Named arrays under our names, from those of any tool."""
+    """Read the arrays of a file, whatever names they have there, and call them by ours.
+
+    Parameters
+    ----------
+    keys : set of str
+        The names in the file.
+    get : function of str
+        Returns the array of a name.
+    asked : Asked
+        What the caller says about the names.
+
+    Returns
+    -------
+    dict of str to array, list of str
+        The arrays by our names, such as "logits", "labels" and "val_labels"; sentences for the
+        user about how the file was read.
+
+    Raises
+    ------
+    ValueError
+        Scores or a named array are missing, or two arrays of labels differ.
+    """
     group = asked.group
     among(group, keys, "names among ")
     clusters = _clusters(keys, get, asked.cluster)
@@ -42,7 +63,7 @@ def named(keys: set[str], get: Callable[[str], Array], asked: Asked) -> Arrays:
     n, more = len(to_numpy(arrays[scores], scores)), {*group, *filter(None, [asked.cluster])}
     matching = ids.of_arrays(free | more, keys | more, get, asked, n)
     unused = sorted(free - {*matching.get("id_names", np.array([])).tolist()})
-    if unused and "test_logits" not in keys:  # a record has much else
+    if unused and "test_logits" not in keys:  # a record of the book has many other arrays
         notes.append(f"Not used: {few_of(unused)}.")
     columns = [text_of(np.asarray(to_numpy(get(name)))) for name in group]
     if len({x.shape for x in columns}) > 1 or any(x.ndim != 1 for x in columns):
@@ -52,7 +73,10 @@ def named(keys: set[str], get: Callable[[str], Array], asked: Asked) -> Arrays:
 
 
 def _one_kind(names: dict[str, str]) -> None:
-    """Keep the scores that say most, and of correctness and answers what belongs to these."""
+    """Keep one kind of scores: logits, or else probabilities, or else confidences.
+
+    Confidences keep the correctness beside them; logits and probabilities keep the model's answers.
+    """
     for prefix in ("", "val_"):
         kinds = [prefix + x for x in ("logits", "probs", "confidence") if prefix + x in names]
         for kind in kinds[1:]:
@@ -62,7 +86,7 @@ def _one_kind(names: dict[str, str]) -> None:
 
 
 def _read(names: dict[str, str], get: Callable[[str], Array], asked: Asked) -> dict[str, Array]:
-    """The arrays under our names; `names` changes where values say what an array is."""
+    """The arrays by our names. `names` is corrected where an array's values contradict its name."""
     arrays: dict[str, Array] = {}
     for ours, theirs in list(names.items()):
         array = get(theirs)
@@ -89,7 +113,7 @@ def _clusters(keys: set[str], get: Callable[[str], Array], name: str | None) -> 
 
 
 def _check_one_truth(keys: set[str], chosen: str, get: Callable[[str], Array]) -> None:
-    """Refuse a second array with a name of labels that has other values."""
+    """Raise `ValueError` if a second array is named like labels and differs from the chosen one."""
     first = np.asarray(to_numpy(get(chosen)))
     for other in sorted(keys - {chosen}):
         if other.lower() not in NAMES["labels"]:
@@ -103,7 +127,10 @@ def _check_one_truth(keys: set[str], chosen: str, get: Callable[[str], Array]) -
 
 
 def _settled(ours: str, theirs: str, array: Array) -> str:
-    """Logits, or probabilities where a name such as ``score`` leaves that to the values."""
+    """The kind of scores in `array`: "logits" or "probs", with the prefix of `ours`.
+
+    A name such as ``score`` does not tell the kind, so the values decide.
+    """
     values = np.asarray(to_numpy(array))
     if theirs.lower().removeprefix("val_").removeprefix("test_") not in WEAK:
         return ours
@@ -114,19 +141,21 @@ def _settled(ours: str, theirs: str, array: Array) -> str:
 def among(
     group: tuple[str, ...], names: Collection[str], expected: str, what: str = "group"
 ) -> None:
+    """Raise `ValueError` if a name of `group` is not in `names`; `what` is the option at fault."""
     if missing := [name for name in group if name not in names]:
         shown = few_of(sorted(names) if isinstance(names, set) else names)
         raise ValueError(f"{what}: got {few_of(missing)}, expected {expected}{shown}")
 
 
 def grouped(group: tuple[str, ...], columns: list[Array]) -> dict[str, Array]:
+    """Put columns of groups (n,) side by side: "groups" (n, g) and "group_names" (g,)."""
     if not group:
         return {}
     return {"groups": np.stack(columns, axis=1), "group_names": np.array(group)}
 
 
 def _are_scores(array: Array) -> bool:
-    """Whether they are numbers that cannot be answers: several for each sample, or fractions."""
+    """Whether numbers must be scores, not answers: several for each sample, or fractions."""
     values = np.asarray(to_numpy(array))
     if values.dtype.kind not in "fiuV" or not values.size:
         return False
@@ -136,7 +165,7 @@ def _are_scores(array: Array) -> bool:
 def _by_alias(keys: set[str], get: Callable[[str], Array], asked: Asked) -> dict[str, str]:
     said = {role: asked.one(role, keys) for role in asked.columns if role != "ignore"}
     found = {_ours(role): name for role, name in said.items() if name}
-    if {"logits", "probs"} & set(said):  # the others of a table's names are not meant
+    if {"logits", "probs"} & set(said):  # the caller's choice rules out other arrays of scores
         keys = {x for x in keys if x.lower() not in (*NAMES["logits"], *NAMES["probs"])}
     lower = {key.lower(): key for key in sorted(keys - set(said.values()))}
     for prefix, ours in PREFIXES.items():
@@ -146,7 +175,7 @@ def _by_alias(keys: set[str], get: Callable[[str], Array], asked: Asked) -> dict
                 found.setdefault(ours + _ours(role), theirs)
     if {"logits", "probs", "confidence"} & set(found):
         return found
-    # Of Hugging Face, which are logits; netcal's are probabilities, as rows that sum to 1 show.
+    # Hugging Face saves logits under these names. netcal saves probabilities: rows that sum to 1.
     known = [lower[x] for x in ("predictions", "preds", "y_pred", "y_hat") if x in lower]
     scores = next((name for name in known if _are_scores(get(name))), None)
     if scores is None:

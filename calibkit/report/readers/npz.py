@@ -1,4 +1,4 @@
-"""Archives of arrays, single arrays, and dicts of tensors."""
+"""Read files of NumPy (.npz, .npy) and dicts of tensors of torch (.pt)."""
 
 import contextlib
 import math
@@ -14,10 +14,11 @@ from calibkit.report.readers import memory
 from calibkit.report.readers.asked import Asked
 from calibkit.report.readers.named import Arrays, array_of, named
 
-_OBJECTS = "holds Python objects, not read as they could run code: save numbers or strings"
+_OBJECTS = "holds Python objects, not read because they could run code: save numbers or strings"
 
 
 def npz_arrays(path: Path, asked: Asked) -> Arrays:
+    """Read an archive of named arrays, or the raw logits of fd-shifts."""
     with load_numpy(path) as archive:
         if not isinstance(archive, np.lib.npyio.NpzFile):
             raise ValueError("got a single array, expected an archive of named arrays")
@@ -28,6 +29,7 @@ def npz_arrays(path: Path, asked: Asked) -> Arrays:
 
 
 def load_numpy(path: Path) -> Any:
+    """Open a file of NumPy: an array for .npy, an archive for .npz; `ValueError` if too large."""
     with path.open("rb") as file:
         size = _size(file, path.stat().st_size)
     memory.check(size, "its array takes")
@@ -46,7 +48,7 @@ def _no_objects(what: str) -> Iterator[None]:
 
 
 def _member(archive, key: str, sizes: dict[str, int]) -> Array:
-    """An array of an archive; `sizes` has those of the arrays that were read before."""
+    """Read one array of an archive; `sizes` counts the bytes of all arrays that were read."""
     info = archive.zip.getinfo(f"{key}.npy" if f"{key}.npy" in archive.zip.namelist() else key)
     with archive.zip.open(info) as file:
         sizes[key] = _size(file, info.file_size)
@@ -57,7 +59,10 @@ def _member(archive, key: str, sizes: dict[str, int]) -> Array:
 
 
 def _size(file: BinaryIO, whole: int) -> int:
-    """Bytes of the array in a file of `whole` bytes, by its header alone; 0 if it is no array."""
+    """Bytes that an array takes, read from its header; 0 if the file holds no array.
+
+    `whole` is the size of the file in bytes: an array that does not fit into it is damaged.
+    """
     start = file.read(8)
     versions = {b"\1\0": np.lib.format.read_array_header_1_0}
     versions |= {b"\2\0": np.lib.format.read_array_header_2_0}
@@ -68,16 +73,19 @@ def _size(file: BinaryIO, whole: int) -> int:
     size = math.prod(shape) * dtype.itemsize
     rest = whole - file.tell()
     if size > rest and not dtype.hasobject:
-        raise ValueError(f"ends early: {rest:,} bytes of an array of {size:,}")
+        raise ValueError(f"ends early, with {rest:,} bytes of an array of {size:,}: save it again")
     return size
 
 
 def _fd_shifts(array: Array) -> Arrays:
-    """raw_logits.npz: logits in columns 0 to k - 1, then the label, then the data set's number."""
+    """Read raw_logits.npz of fd-shifts: k columns of logits, the label, the data set's number.
+
+    If there are several data sets, the first one becomes the validation set.
+    """
     if array.ndim != 2 or array.shape[1] < 4 or array.dtype.kind != "f":
         raise ValueError(
             f"got one array without a name, of shape {array.shape} and type {array.dtype}, "
-            "expected 'logits' or 'probs', and 'labels', or raw logits from fd-shifts"
+            "expected named arrays, 'logits' or 'probs' and 'labels', or raw logits from fd-shifts"
         )
     scores, label, dataset = array[:, :-2], array[:, -2], array[:, -1]
     if not (np.isfinite(dataset).all() and (dataset == np.round(dataset)).all()):
@@ -99,13 +107,14 @@ def _fd_shifts(array: Array) -> Arrays:
 
 
 def npy_arrays(path: Path, asked: Asked) -> Arrays:
+    """Read a single array (n, k), taken for logits until its values show what it is."""
     if asked.group:
         raise ValueError("group: a .npy file holds one array, expected an .npz or a table")
     return {"logits": load_numpy(path)}, []
 
 
 def tensor_arrays(path: Path, asked: Asked) -> Arrays:
-    """A dict of tensors, as torch.save writes it; without torch's unpickling of anything else."""
+    """Read a dict of tensors that torch.save wrote; anything else in the file is refused."""
     try:
         import torch
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Confidences of answers in a table, and whether each is right."""
+"""Read a table of answers, each with a confidence and whether it is right."""
 
 from typing import TYPE_CHECKING
 
@@ -17,9 +17,30 @@ if TYPE_CHECKING:
 def pair_arrays(
     frame: "pd.DataFrame", roles: Roles, notes: list[str]
 ) -> tuple[dict[str, Array], set[str], Array]:
-    """Confidence and correctness, the columns they came from, and the rows that have both.
+    """Read the confidence and the correctness of every answer in a table.
 
-    A row without a confidence is no error: the model gave no answer, or none was read off.
+    A row without a confidence is left out and not counted as an error: the model may have given no
+    confidence, or nobody has extracted it.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        One row for each answer.
+    roles : Roles
+        Which column has which role.
+    notes : list of str
+        Sentences for the user are added here.
+
+    Returns
+    -------
+    dict of str to array, set of str, array (n,) of bool
+        "confidence" (n,) and "correct" (n,); the columns that they come from; the rows that have
+        both.
+
+    Raises
+    ------
+    ValueError
+        No row has both, or the confidences cannot be probabilities.
     """
     source = roles.confidence or roles.logprob
     if roles.confidence:
@@ -62,31 +83,31 @@ def _confidences(column: "pd.Series", notes: list[str]) -> Array:
 
 
 def _from_logs(column: "pd.Series", notes: list[str]) -> Array:
-    """Confidences out of the logarithm of a probability."""
+    """Confidences (n,) from a column of their logarithms; NaN where a cell is empty."""
     logs = cells.numbers(column, missing=True).astype(np.float64)
     known = logs[~np.isnan(logs)]
     if known.size and known.max() > 1e-6:
         raise ValueError(f"{column.name}: got {known.max():g}, expected logarithms, 0 at most")
     if len(known) >= 20 and np.median(known) < -7:
         raise ValueError(
-            f"{column.name}: got {np.median(known):.4g} in the middle, a confidence of "
+            f"{column.name}: got a median of {np.median(known):.4g}, a confidence of "
             f"{np.exp(np.median(known)):.2g}: scores of whole texts that are not normalised? "
-            "Divide each by its number of tokens, or normalise over the answers that were possible"
+            "Divide each by its number of tokens, or normalise over the possible answers"
         )
     notes.append(f"The confidence is exp({column.name}).")
     return np.exp(logs)
 
 
 def _same(frame: "pd.DataFrame", roles: Roles, notes: list[str]) -> Array:
-    """Whether answer and label are the same."""
+    """Whether answer and label are the same in each row, (n,) of bool."""
     both = [frame[roles.answer], frame[roles.label]]
     answer, label = (cells.texts(column) for column in both)
     if not np.isin(answer, label).any():
         wanted = line(answer="COLUMN", label="COLUMN")
         raise ValueError(
             f"{roles.answer}: got {few_of(np.unique(answer))}, none of which is a value of "
-            f"{roles.label!r} ({few_of(np.unique(label))}): which columns are answer and label? "
-            f"Say {wanted}"
+            f"{roles.label!r} ({few_of(np.unique(label))}): say which columns are answer and "
+            f"label, by {wanted}"
         )
     notes.append(f"An answer is right if {roles.answer!r} and {roles.label!r} are the same.")
     if all(column.dtype.kind in "biuf" for column in both):

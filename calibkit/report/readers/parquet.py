@@ -1,4 +1,4 @@
-"""How much a Parquet file unpacks to: known before it is unpacked."""
+"""Learn how much memory a Parquet file takes before it is unpacked."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,15 +8,16 @@ import numpy as np
 from calibkit.report.readers import memory
 
 WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 8}
-SHARE = 0.25  # of the memory, that the columns of a file may take
-ROWS = 1 << 16  # read at a time
+SHARE = 0.25  # share of the memory that the columns of a file may take
+ROWS = 1 << 16  # rows that are read at a time
 
 
 def check(path: Path) -> None:
-    """Refuse a file whose columns take too much memory, in one line.
+    """Raise `ValueError` if the columns of a file take too much memory.
 
-    The metadata say how many numbers there are. A few bytes can stand for any number of equal
-    texts, or of texts that begin alike; these are counted, in parts that are small themselves.
+    The metadata say how many numbers the file holds. They do not tell the size of its texts: a few
+    bytes can stand for any number of equal texts, or of texts with a common start. So the texts are
+    read in small parts, and their bytes are added up.
     """
     from pyarrow import parquet
 
@@ -44,7 +45,10 @@ def check(path: Path) -> None:
 
 
 def _texts(path: Path, names: list[str], rows: int, as_codes: list[str] | None) -> Iterator[int]:
-    """Bytes of the texts in some columns, part by part; equal ones are read once, `as_codes`."""
+    """Bytes of the texts in the columns `names`, for each part of `rows` rows.
+
+    In the columns `as_codes`, equal texts are read only once.
+    """
     from pyarrow import compute, parquet
 
     if not names:

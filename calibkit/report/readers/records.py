@@ -1,4 +1,4 @@
-"""Cells that hold more than one value: dicts, lists and vectors, as JSON and Parquet have them."""
+"""Read cells that hold several values (dicts, lists, vectors), as in JSON and Parquet."""
 
 import re
 from typing import TYPE_CHECKING, Any
@@ -13,12 +13,12 @@ from calibkit.report.readers.vocabulary import NAMES
 if TYPE_CHECKING:
     import pandas as pd
 
-DEPTH = 5  # of dicts within dicts
-NONE = -1e4  # the logit of a choice that a row does not have
+DEPTH = 5  # levels of nested dicts that become columns
+NONE = -1e4  # the logit of a choice in a row that has fewer choices
 
 
 def flattened(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """A table whose dicts became columns: ``{"grade": {"correct": 1}}`` is ``grade.correct``."""
+    """Turn columns of dicts into columns: ``{"grade": {"correct": 1}}`` gives ``grade.correct``."""
     import pandas as pd
 
     for _ in range(DEPTH):
@@ -34,10 +34,10 @@ def flattened(frame: "pd.DataFrame") -> "pd.DataFrame":
                 continue
             rows = [_as_dict(x) for x in frame[name]]
             inner = pd.DataFrame.from_records(rows, index=frame.index)
-            if "" in inner:  # a vector
+            if "" in inner:  # a vector of Spark
                 parts.append(inner[[""]].set_axis([name], axis=1))
                 continue
-            if _scored(frame[name]):  # in each row the best first
+            if _scored(frame[name]):  # rows list their classes in different orders
                 inner = inner[sorted(inner.columns, key=_natural)]
             parts.append(inner.add_prefix(f"{name}."))
         frame = pd.concat(parts, axis=1)
@@ -54,21 +54,23 @@ def _holds(column: "pd.Series", kind) -> bool:
 
 
 def is_row(cell: Any) -> bool:
+    """Whether a cell holds a list."""
     return isinstance(cell, list | tuple | np.ndarray)
 
 
 def is_list(column: "pd.Series") -> bool:
+    """Whether a column holds lists, judging by its first filled cell."""
     return is_row(_first(column))
 
 
 def of_names(column: "pd.Series") -> bool:
-    """Whether each cell is a list of names, of which some may be empty."""
+    """Whether a column holds lists of names, judging by its first list that is not empty."""
     filled = next((x for x in column if is_row(x) and len(x)), ())
     return len(filled) > 0 and all(isinstance(x, str) for x in filled)
 
 
 def _scored(column: "pd.Series") -> bool:
-    """Whether each cell lists a dict {label, score} for each class."""
+    """Whether a column holds lists of dicts {label, score}, judging by its first filled cell."""
     first = _first(column)
     if not isinstance(first, list | tuple | np.ndarray) or not len(first):
         return False
@@ -105,7 +107,10 @@ def _vector(cell: dict) -> list:
 
 
 def scores_in(frame: "pd.DataFrame", asked: Asked) -> tuple[str, str] | None:
-    """The column of lists that are scores and what they are; None if no column holds lists."""
+    """The kind of scores ("logits" or "probs") and the column of lists that holds them.
+
+    None if no column of lists has a name of scores.
+    """
     lists = [c for c in frame.columns if is_list(frame[c])]
     for kind in ("logits", "probs"):
         if said := asked.of(kind, list(frame.columns)):
@@ -118,7 +123,7 @@ def scores_in(frame: "pd.DataFrame", asked: Asked) -> tuple[str, str] | None:
 
 
 def unknown_list(frame: "pd.DataFrame") -> str:
-    """The error for a table whose lists could be scores."""
+    """The error message for a table with lists whose names do not say that they are scores."""
     name = next(c for c in frame.columns if is_list(frame[c]))
     return (
         f"{name}: got a list in each row, expected it to be logits or probs: say which, as in "
@@ -127,15 +132,34 @@ def unknown_list(frame: "pd.DataFrame") -> str:
 
 
 def matrix(column: "pd.Series", kind: str, notes: list[str]) -> tuple[str, Array, Array]:
-    """Lists as rows, their kind, and how many each has; shorter ones are padded, with a note."""
+    """Read a column of lists of scores as a matrix.
+
+    Shorter lists are padded so that the missing choices have a probability of 0, and a note says
+    so. Probabilities become logits for that if none of them is 0.
+
+    Parameters
+    ----------
+    column : pandas.Series
+        A list of numbers in each cell.
+    kind : {"logits", "probs"}
+        What the numbers are.
+    notes : list of str
+        Sentences for the user are added here.
+
+    Returns
+    -------
+    str, array (n, k), array (n,) of int
+        The kind of the result, the scores, and the length of each list.
+    """
     try:
         rows = [np.asarray(x if is_row(x) else [], dtype=np.float64).ravel() for x in column]
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{column.name}: got {few_of(column.iloc[:1])}, not numbers") from error
+        what = few_of(column.iloc[:1])
+        raise ValueError(f"{column.name}: got {what}, expected lists of numbers") from error
     sizes = np.array([len(row) for row in rows])
     if (sizes < 1).any():
         at = int((sizes < 1).argmax()) + 1
-        raise ValueError(f"{column.name}: got nothing in row {at}, expected a list of scores")
+        raise ValueError(f"{column.name}: got no scores in row {at}, expected a list of them")
     if sizes.min() == sizes.max():
         return kind, np.stack(rows), sizes
     notes.append(
@@ -152,7 +176,7 @@ def matrix(column: "pd.Series", kind: str, notes: list[str]) -> tuple[str, Array
 
 
 def whole(column: "pd.Series") -> Array:
-    """Lists of as many numbers in each row, such as 0 and 1 for each label."""
+    """Read lists of equal length as an array (n, k), such as a 0 or 1 for each of k labels."""
     rows = [np.asarray(x if is_row(x) else [], dtype=np.float64).ravel() for x in column]
     if len({len(row) for row in rows}) > 1:
         sizes = [len(row) for row in rows]
@@ -164,7 +188,7 @@ def whole(column: "pd.Series") -> Array:
 
 
 def check_choices(labels: Array, sizes: Array, name: str) -> None:
-    """Refuse a label that its row has no score for."""
+    """Raise `ValueError` if a label (n,) is not below the number of scores in its row, `sizes`."""
     if labels.dtype.kind not in "iu" or (labels < sizes).all():
         return
     row = int((labels >= sizes).argmax())

@@ -1,4 +1,7 @@
-"""What each column of a table is: label, answer, confidence and so on; said, or by its name."""
+"""Which column of a table is the label, the answer, the confidence and so on.
+
+What the caller says decides; otherwise the column's name does.
+"""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -16,7 +19,16 @@ if TYPE_CHECKING:
 
 @dataclass
 class Roles:
-    """The column of each role; None where there is none."""
+    """The column of each role, None if the table has no such column.
+
+    Attributes
+    ----------
+    groups : tuple of str
+    label, weight, split, cluster, correct, confidence, logprob, answer : str or None
+        `logprob` is the logarithm of the confidence, `answer` what the model said.
+    spare : list of str
+        Columns that are ignored: by request, or as a second label or answer.
+    """
 
     groups: tuple[str, ...] = ()
     label: str | None = None
@@ -27,23 +39,23 @@ class Roles:
     confidence: str | None = None
     logprob: str | None = None
     answer: str | None = None
-    spare: list[str] = field(default_factory=list)  # other names for label and answer; ignored
+    spare: list[str] = field(default_factory=list)
 
     @property
     def taken(self) -> set[str]:
-        """Columns that cannot be scores of classes."""
+        """Columns that have another role than scores of classes."""
         single = (self.label, self.weight, self.split, self.cluster, self.answer)
         return {*self.groups, *self.spare, *(x for x in single if x)}
 
     @property
     def pairs(self) -> bool:
-        """Whether confidences and what makes an answer right are there."""
+        """Whether there is a confidence, and a way to tell whether each answer is right."""
         source = self.confidence or self.logprob
         return bool(source and (self.correct or (self.answer and self.label)))
 
 
 def roles_of(frame: "pd.DataFrame", asked: Asked) -> Roles:
-    """What each column of a table is."""
+    """Find the role of each column of a table; `ValueError` if two columns of labels differ."""
     names = list(frame.columns)
     roles = Roles(asked.group, spare=asked.of("ignore", names) or [], cluster=asked.cluster)
     if not roles.groups:
@@ -62,20 +74,23 @@ def roles_of(frame: "pd.DataFrame", asked: Asked) -> Roles:
 
 
 def _named(asked: Asked, role: str, names: list[str]) -> list[str]:
-    """Columns said to be `role`; a pattern of scores leaves the label what it is."""
+    """Columns that the caller gave the role `role`.
+
+    Columns that only match a pattern of scores, such as ``*``, keep their role.
+    """
     found = asked.of(role, names) or []
     whole = role not in ("probs", "logits")
     return [x for x in found if whole or x in asked.columns[role]]
 
 
 def _candidates(role: str, free: list[str]) -> list[str]:
-    """Columns with one of the names of a role, the most usual name first."""
+    """Columns of `free` that have a name of the role, the most usual name first."""
     lower = {c.lower(): c for c in reversed(free)}
     return [lower[name] for name in NAMES[role] if name in lower]
 
 
 def _label(frame: "pd.DataFrame", candidates: list[str], roles: Roles) -> str | None:
-    """The one column of labels, of several that say the same."""
+    """The column of labels. Of several, the first, if the others say the same; else an error."""
     if len(candidates) < 2:
         return candidates[0] if candidates else None
     first, *others = candidates
@@ -93,7 +108,7 @@ def _label(frame: "pd.DataFrame", candidates: list[str], roles: Roles) -> str | 
 
 
 def _renamed(a, b) -> bool:
-    """Whether each value of one is always the same value of the other, as names and numbers are."""
+    """Whether two columns say the same in other words: 0 is always "cat", 1 is always "dog"."""
     pairs = np.unique(np.stack([a, b], axis=1), axis=0)
     if len(pairs) != len(np.unique(a)) or len(pairs) != len(np.unique(b)):
         return False
@@ -101,7 +116,7 @@ def _renamed(a, b) -> bool:
 
 
 def _answer(frame: "pd.DataFrame", candidates: list[str], roles: Roles) -> str | None:
-    """The column of answers: of several, the one whose values are most often labels."""
+    """The column of the model's answers: of several, the one with most values among the labels."""
     if not candidates or roles.label is None:
         return candidates[0] if candidates else None
     label = cells.texts(frame[roles.label])
@@ -114,22 +129,22 @@ def _answer(frame: "pd.DataFrame", candidates: list[str], roles: Roles) -> str |
 
 
 def two_models(frame: "pd.DataFrame", roles: Roles) -> str:
-    """What to say of a column that names several models; "" if there is none."""
+    """A sentence for the user if a column names several models; "" if no column does."""
     for name in frame.columns:
         if name.lower() not in MODELS or name in {*roles.groups, *roles.spare}:
             continue
         values = np.unique(cells.texts(frame[name].drop_duplicates()))
         if 2 <= len(values) <= min(50, len(frame) // 10):
             return (
-                f"The column {name!r} names {len(values)} models ({few_of(values)}): one report "
-                f"for each, from a file of its rows, or --group {name}; or {line(ignore=name)} to "
-                "take all rows together."
+                f"The column {name!r} names {len(values)} models ({few_of(values)}): save the rows "
+                f"of each to a file, or say --group {name}; {line(ignore=name)} takes all rows "
+                "together."
             )
     return ""
 
 
 def unnamed(frame: "pd.DataFrame", roles: Roles) -> str:
-    """The options that would read a table whose names say nothing; "" if it cannot be guessed."""
+    """The options that would read a table with unknown column names; "" if no guess is possible."""
     free = [c for c in frame.columns if c not in roles.taken and not c.startswith("Unnamed:")]
     confidence = roles.confidence or _only(frame, free, "confidence", _is_confidence)
     correct = roles.correct or _only(frame, free, "correct", cells.is_right)
@@ -143,7 +158,7 @@ def unnamed(frame: "pd.DataFrame", roles: Roles) -> str:
 
 
 def _label_of_classes(frame: "pd.DataFrame", free: list[str]) -> str | None:
-    """The one column whose values are what other columns, which are a distribution, are called."""
+    """The one column with the names of other columns, which sum to 1 in each row; or None."""
     found = []
     for name in (c for c in free if frame[c].dtype.kind != "f"):
         values = np.unique(cells.texts(frame[name].drop_duplicates())).tolist()
@@ -156,7 +171,10 @@ def _label_of_classes(frame: "pd.DataFrame", free: list[str]) -> str | None:
 
 
 def _only(frame: "pd.DataFrame", free: list[str], role: str, test) -> str | None:
-    """The one column that passes; of several, the one whose last name is of that role."""
+    """The one column of `free` that passes `test`; None if not exactly one does.
+
+    Of several, only those count whose name after the last dot is one of the role's names.
+    """
     found = [c for c in free if test(frame[c])]
     if len(found) > 1:
         found = [c for c in found if c.lower().rpartition(".")[2] in NAMES[role]]

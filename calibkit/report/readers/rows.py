@@ -1,4 +1,4 @@
-"""Rows that cannot be scores as they are: too many axes, nothing but zeros, values beyond 1."""
+"""Check and mend rows of scores: too many axes, rows of zeros, values below 0 or above 1."""
 
 from collections.abc import Mapping
 
@@ -8,18 +8,38 @@ from calibkit.arrays import Array, ArrayLike, blocks, row_sums, to_numpy
 from calibkit.report.names import Naming
 from calibkit.report.readers.scales import SLACK, log_fillers
 
-BEYOND = 0.05  # what `as_is` reads as 0 or 1
-CLOSE = 0.02  # how far the sum of a row of probabilities may be from 1, to be known as one
+BEYOND = 0.05  # how far a value may be outside of 0 to 1, or a sum from 1, to be mended by `as_is`
+CLOSE = 0.02  # how far the sum of a row may be from 1 for the row to count as probabilities
 WHOLE = ("class_names", "group_names", "id_names", "doubts")
 
 
 def checked(
     arrays: Mapping[str, ArrayLike], as_is: bool, notes: list[str]
 ) -> Mapping[str, ArrayLike]:
-    """Arrays whose scores have two axes and no row of zeros; a `ValueError` says what can be done.
+    """Mend the scores among the arrays of a file, or refuse them.
 
-    Rows of zeros hold no prediction and are left out. With `as_is`, what is at most `BEYOND`
-    outside of 0 to 1 is moved there.
+    A row of zeros holds no prediction and is left out. With `as_is`, a value that is at most
+    `BEYOND` outside of 0 to 1 becomes 0 or 1, and a row whose sum is that close to 1 is divided by
+    its sum.
+
+    Parameters
+    ----------
+    arrays : mapping of str to array
+        By our names: "logits", "labels", "val_probs" and so on.
+    as_is : bool
+        Whether to read values that are slightly off.
+    notes : list of str
+        Sentences for the user are added here.
+
+    Returns
+    -------
+    mapping of str to array
+        The same names; scores are (n, k) or (n,).
+
+    Raises
+    ------
+    ValueError
+        The scores cannot be read. The error says how to save or read them.
     """
     for prefix in ("", "val_"):
         for key in (prefix + "logits", prefix + "probs", prefix + "confidence"):
@@ -54,7 +74,7 @@ def checked(
 
 
 def _odd_sums(scores: Array) -> Array | None:
-    """Sums of rows that are probabilities but for a sum of up to `BEYOND` beside 1."""
+    """The sums of rows (n, k) of probabilities that are up to `BEYOND` off 1; otherwise None."""
     if scores.ndim != 2 or scores.shape[1] < 2 or scores.min() < 0:
         return None
     sums = row_sums(scores.astype(np.float64))
@@ -63,7 +83,7 @@ def _odd_sums(scores: Array) -> Array | None:
 
 
 def _check_finite(scores: Array, name: str) -> None:
-    """Refuse infinite logits; what stands for the logarithm of 0 in log-probabilities is read."""
+    """Raise `ValueError` for infinite logits, unless they stand for log 0 in log-probabilities."""
     if not np.isinf(scores).any() or log_fillers(scores) is not None:
         return
     at = int(np.isinf(scores.reshape(len(scores), -1)).any(axis=1).argmax()) + 1
@@ -97,7 +117,10 @@ def _two_axes(scores: Array, name: str, labels: "ArrayLike | None", notes: list[
 
 
 def _mostly_probs(scores: Array, name: str) -> bool:
-    """Whether most rows under the name of logits are distributions; an error if others are not."""
+    """Whether scores that are named logits are probabilities, since over 90 % of rows sum to 1.
+
+    `ValueError` if so and the other rows are no probabilities.
+    """
     if scores.ndim != 2 or scores.shape[1] < 2 or len(scores) < 2:
         return False
     fine, empty = np.empty((2, len(scores)), bool)
@@ -113,7 +136,7 @@ def _mostly_probs(scores: Array, name: str) -> bool:
         raise ValueError(
             f"{name}: got probabilities in most rows (from 0, with a sum of 1) and other numbers "
             f"in {odd:,} of {len(scores):,}, first in row {at + 1}: if all are probabilities, say "
-            f"--column probs={name}, and if all are logits, save {name} + 1, which are the same"
+            f"--column probs={name}; if all are logits, save {name} + 1, which means the same"
         )
     return True
 
@@ -124,8 +147,8 @@ def _without_zeros(arrays, prefix: str, key: str, scores: Array, notes: list[str
         return arrays
     n, places = len(scores), np.flatnonzero(empty) + 1
     some = ", ".join(map(str, places[:3])) + (", …" if len(places) > 3 else "")
-    said = f"{len(places):,} of {n:,} rows of {key} hold nothing but zeros, no prediction, and are "
-    notes.append(Naming(said + "left out, not counted as errors", f" (rows {some})", "."))
+    said = f"{len(places):,} of {n:,} rows of {key} hold only zeros, which is no prediction. They "
+    notes.append(Naming(said + "are left out, not counted as errors", f" (rows {some})", "."))
     held = {k for k in arrays if k.startswith("val_")}
     own = held if prefix else {*arrays} - held - {*WHOLE}
     return {
@@ -145,8 +168,8 @@ def _within(scores: Array, name: str, as_is: bool, notes: list[str]) -> Array:
     if not as_is:
         first = int((odd if odd.ndim == 1 else odd.any(axis=1)).argmax()) + 1
         raise ValueError(
-            f"{what} ({int(odd.sum()):,} are beyond, first in row {first}): --as-is reads them as "
-            "0 or 1; if these are scores of another scale, name them logits"
+            f"{what} ({int(odd.sum()):,} are outside, first in row {first}): --as-is reads them as "
+            "0 or 1; if these are no probabilities, name them logits"
         )
     notes.append(f"{what}: {int(odd.sum()):,} were read as 0 or 1.")
     scores = scores.clip(0, 1)

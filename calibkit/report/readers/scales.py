@@ -1,17 +1,18 @@
-"""What numbers can be: probabilities, percent, logits, codes; for columns and arrays alike."""
+"""Tell from the values whether numbers are probabilities, percentages, logits or codes."""
 
 import numpy as np
 
 from calibkit.arrays import Array, row_sums
 from calibkit.precision import Precision
 
-SLACK = 1e-4  # what sums of float32, or a library's own smoothing, leave above 1 or below 0
+SLACK = 1e-4  # how far float32 sums, or a library's smoothing, may lead outside of 0 to 1
 
 
 def check_type(array: Array, name: str) -> Array:
-    """Refuse numbers that NumPy does not know or that are codes of numbers.
+    """Return scores in a type that NumPy knows; `ValueError` for other types and for codes.
 
-    Numbers of ml_dtypes in memory become float32; in a file they have lost what they are.
+    Numbers of ml_dtypes (bfloat16, float8) in memory become float32. A file does not keep their
+    type, so there they are refused.
     """
     if array.dtype.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
         return array.astype(np.float32)
@@ -26,14 +27,14 @@ def check_type(array: Array, name: str) -> Array:
     return array
 
 
-LARGEST = 1e150  # its square is a number, and so are sums of many
+LARGEST = 1e150  # its square is still finite, and so are sums of many squares
 
 
 def of_a_size(scores: Array, name: str) -> Array:
-    """Logits (n, k) whose differences and squares are numbers.
+    """Logits (n, k) whose differences and squares are finite; `ValueError` if there are none.
 
-    Very large ones are read in double precision. A class is often masked by the lowest number there
-    is; `-LARGEST` has the same probability, 0.
+    Very large logits become float64. The lowest float, which often masks a class, becomes
+    `-LARGEST`: its probability is 0, too.
     """
     low, high = float(scores.min()), float(scores.max())
     if scores.dtype != np.float64 and max(-low, high) > 1e18:
@@ -50,6 +51,7 @@ def of_a_size(scores: Array, name: str) -> Array:
 
 
 def codes(name: str, what: str) -> str:
+    """The error message for the codes of a quantised model; `what` is their type or range."""
     return (
         f"{name}: got whole numbers of one byte ({what}), the codes of a quantised model: save "
         "(code - zero point) * scale, which its runtime knows"
@@ -57,7 +59,7 @@ def codes(name: str, what: str) -> str:
 
 
 def are_codes(scores: Array) -> bool:
-    """Whether they are whole numbers of the size of a byte, in whatever type they were saved."""
+    """Whether scores are whole numbers that fit into a byte and spread over more than 20."""
     if scores.dtype.kind not in "fiu" or not scores.size:
         return False
     low, high = scores.min(), scores.max()
@@ -66,7 +68,7 @@ def are_codes(scores: Array) -> bool:
 
 
 def clipped(values: Array, name: str, notes: list[str]) -> Array:
-    """Values that are outside of 0 to 1 by at most `SLACK`, moved there, with a note."""
+    """Values, of which those outside of 0 to 1 by at most `SLACK` become 0 or 1, with a note."""
     if values.dtype.kind != "f" or not values.size:
         return values
     low, high = values.min(), values.max()
@@ -82,7 +84,10 @@ def clipped(values: Array, name: str, notes: list[str]) -> Array:
 
 
 def is_percent(values: Array, name: str = "") -> bool:
-    """Whether single values are percentages, by their range or because their name says so."""
+    """Whether values (n,) from 0 to 100 are percentages: the largest is above 50.
+
+    If the name says "percent", a largest value above 1 is enough.
+    """
     if values.dtype.kind not in "fiu" or not values.size:
         return False
     low, high = values.min(), values.max()
@@ -91,7 +96,7 @@ def is_percent(values: Array, name: str = "") -> bool:
 
 
 def is_percent_rows(scores: Array) -> bool:
-    """Whether rows of classes sum to 100 and hold no negative number."""
+    """Whether rows (n, k) sum to 100, but for rounding, and hold no negative number."""
     if scores.dtype.kind not in "fiu" or scores.ndim != 2 or len(scores) < 2:
         return False
     if scores.shape[1] < 2 or not scores.min() >= 0:
@@ -102,22 +107,23 @@ def is_percent_rows(scores: Array) -> bool:
 
 
 def of_percent(values: Array, name: str, notes: list[str]) -> Array:
+    """Percentages divided by 100, with a note."""
     notes.append(f"{name}: read as percentages, divided by 100.")
     return values / (np.float32(100) if values.dtype == np.float32 else 100.0)
 
 
 def unit(values: Array, name: str, notes: list[str]) -> Array:
-    """Single probabilities from 0 to 1: percentages divided, what is just outside moved."""
+    """Probabilities (n,) from 0 to 1: percentages are divided by 100, then `clipped`."""
     if is_percent(values, name):
         values = of_percent(values, name, notes)
     return clipped(values, name, notes)
 
 
 def weak_logits(values: Array, name: str) -> bool:
-    """Whether one column of scores is of logits; False if of percent; `ValueError` if unclear.
+    """Whether a column (n,) named ``score`` or the like holds logits, judging by its values.
 
-    The name, such as ``score``, says neither. A logit is below 0 wherever the other class is more
-    probable.
+    Logits have values below 0, where the other class is more probable. False for values from 0 to
+    1 and for percentages. `ValueError` for other values.
     """
     if values.dtype.kind not in "fiu" or values.ndim != 1 or len(values) < 2 or values.min() < 0:
         return True
@@ -133,7 +139,10 @@ def weak_logits(values: Array, name: str) -> bool:
 
 
 def rows_of_one(probs: Array, name: str, kind: Precision, notes: list[str]) -> Array:
-    """Rows that sum to 1 but for rounding, divided by their sum, and noted."""
+    """Probabilities (n, k), with each row divided by its sum if rounding explains that it is off 1.
+
+    `kind` says how the probabilities were rounded.
+    """
     sums = row_sums(probs)
     off = np.abs(sums - 1).max() if np.isfinite(sums).all() and probs.size else np.inf
     if off <= 1e-3 or off > kind.off_by(probs.shape[1]):
@@ -144,7 +153,7 @@ def rows_of_one(probs: Array, name: str, kind: Precision, notes: list[str]) -> A
 
 
 def as_shares(probs: Array, name: str, notes: list[str]) -> Array:
-    """Rows of classes from 0 to 1: percentages divided by 100, what is just outside moved."""
+    """Probabilities (n, k) from 0 to 1: percentages are divided by 100, then `clipped`."""
     if probs.ndim != 2 or probs.dtype.kind not in "fiu" or not probs.size:
         return probs
     if probs.max() > 1 + SLACK and is_percent_rows(probs):
@@ -153,7 +162,7 @@ def as_shares(probs: Array, name: str, notes: list[str]) -> Array:
 
 
 def coarse(probs: Array, name: str, kind: Precision) -> list[str]:
-    """What half precision does to probabilities, if it does."""
+    """A sentence, in a list, on what half precision does to probabilities (n, k); or none."""
     if not kind.half or len(probs) < 20:
         return []
     top = probs.max(axis=1)
@@ -168,7 +177,7 @@ def coarse(probs: Array, name: str, kind: Precision) -> list[str]:
 
 
 def of_zeros(probs: Array, name: str, kind: Precision) -> list[str]:
-    """What the zeros are taken for, where there are any and rounding or counting made them."""
+    """A sentence, in a list, on how zeros that come from rounding or counting count; or none."""
     zeros = int((probs == 0).sum())
     if not zeros or not kind.coarse:
         return []
@@ -190,7 +199,7 @@ def of_zeros(probs: Array, name: str, kind: Precision) -> list[str]:
 
 
 def no_distribution(probs: Array, name: str) -> str:
-    """What rows from 0 to 1 with other sums are, and what can be done; "" if that is unclear."""
+    """The error message for rows (n, k) from 0 to 1 that do not sum to 1; "" for other rows."""
     if probs.dtype.kind not in "fiu" or probs.ndim != 2 or not probs.size:
         return ""
     sums = row_sums(probs)
@@ -199,20 +208,21 @@ def no_distribution(probs: Array, name: str) -> str:
     if sums.max() <= 1 + 1e-3:
         return (
             f"{name}: got rows that sum to {sums.min():.3g} to {sums.max():.3g}: if classes are "
-            "left out, as in the best of many, save all of them"
+            "left out, as in a top-5 list, save all of them"
         )
     return (
         f"{name}: got rows that sum to {sums.min():.3g} to {sums.max():.3g}, each value from 0 to "
-        "1: one class against the rest. Divide each row by its sum (--as-is does, if all are "
-        "within 0.05 of 1), or save log(p / (1 - p)) as logits, or the highest of each row as "
-        "confidence, and correct; of labels that hold at once, --one-label NAME takes one"
+        "1: one class against the rest? Divide each row by its sum (--as-is does so, if all sums "
+        "are within 0.05 of 1), or save log(p / (1 - p)) as logits, or save the highest of each "
+        "row as confidence, with correct; for multi-label data, --one-label NAME takes one label"
     )
 
 
 def log_fillers(logits: Array) -> Array | None:
-    """Probabilities whose logarithms these are, where a filler stands for log 0; None if not.
+    """The probabilities (n, k) whose logarithms `logits` are, if a filler stands for log 0.
 
-    ``numpy.nan_to_num`` and ``numpy.clip`` leave such numbers: the lowest there is, or -1e9.
+    ``numpy.nan_to_num`` and ``numpy.clip`` write such fillers: the lowest float, or -1e9. None if
+    there is no filler.
     """
     if logits.dtype.kind != "f" or logits.ndim != 2 or not logits.size or np.isnan(logits).any():
         return None
@@ -227,7 +237,10 @@ def log_fillers(logits: Array) -> Array | None:
 
 
 def two_columns(logits: Array, name: str, notes: list[str]) -> None:
-    """Say what two columns of logits are that hold one number: its negative, or 1 minus it."""
+    """Note that two columns of logits (n, 2) are negatives of each other.
+
+    `ValueError` if one column is 1 minus the other.
+    """
     if logits.ndim != 2 or logits.shape[1] != 2 or len(logits) < 2:
         return
     total, size = logits.sum(axis=1), np.abs(logits).max()

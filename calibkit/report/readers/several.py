@@ -1,4 +1,4 @@
-"""Labels that hold at once (multi-label): one of them, as two classes."""
+"""Take one label of multi-label data, and read it as two classes: "not NAME" and "NAME"."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -16,17 +16,35 @@ if TYPE_CHECKING:
 
 
 def one_of_arrays(arrays: Mapping[str, ArrayLike], wanted: str) -> dict[str, ArrayLike]:
-    """Scores and labels (n, k) as those of one label, (n,), and its name."""
+    """Take the column of one label from multi-label arrays.
+
+    Parameters
+    ----------
+    arrays : mapping of str to array
+        "logits" or "probs" (n, k) and "labels" (n, k) of 0 and 1.
+    wanted : str
+        The label's name in "class_names", or its number from 0.
+
+    Returns
+    -------
+    dict of str to array
+        The same with scores and labels (n,), and "class_names" with two names.
+
+    Raises
+    ------
+    ValueError
+        The shapes of labels and scores differ, or there is no such label.
+    """
     found = dict(arrays)
     kinds = [x for x in ("logits", "probs") if x in found]
     labels = to_numpy(found.get("labels", ()), "labels")
     shapes = [to_numpy(found[x], x).shape for x in kinds[:1]]
     if labels.ndim == 1 and shapes and (len(shapes[0]) == 1 or shapes[0][1] == 1):
-        return found  # of a table, one already
+        return found  # `one_of_table` has taken the label
     if not kinds or labels.ndim != 2 or shapes[0] != labels.shape:
         raise ValueError(
-            f"one_label: got labels of shape {labels.shape}, expected a 0 or 1 for each of the "
-            f"labels that have scores ({shapes[0] if shapes else 'none'})"
+            f"one_label: got labels of shape {labels.shape}, expected a 0 or 1 for each score "
+            f"(scores: {shapes[0] if shapes else 'none'})"
         )
     given = found.pop("class_names", None)
     names = list(map(str, range(labels.shape[1])))
@@ -42,6 +60,7 @@ def one_of_arrays(arrays: Mapping[str, ArrayLike], wanted: str) -> dict[str, Arr
 
 
 def pair_of(name: str) -> Array:
+    """The names of the two classes that one label makes."""
     return np.array([f"not {name}", name])
 
 
@@ -52,7 +71,7 @@ def _number(wanted: str, names: list[str]) -> int:
 
 
 def _known(labels: Array) -> Array:
-    """0 and 1 as they are, -1 for what is below or no number."""
+    """Labels (n,) as whole numbers; -1, which means unknown, for NaN and numbers below 0."""
     values = labels.astype(np.float64)
     return np.where(np.nan_to_num(values, nan=-1) < 0, -1, np.nan_to_num(values)).astype(np.int64)
 
@@ -63,10 +82,21 @@ def _known(labels: Array) -> Array:
 def one_of_table(
     frame: "pd.DataFrame", roles: Roles, wanted: str
 ) -> tuple[dict[str, Array], set[str]] | None:
-    """Labels and scores of one label in a table; None where both are lists of numbers.
+    """Read the label `wanted` and its scores from a multi-label table.
 
-    The labels are lists of names in each row, or a column of 0 and 1 with its name. The scores are
-    the one column of numbers that has this name and something before or after it.
+    The labels are lists of names in each row, or a column of 0 and 1 that is called `wanted`. The
+    scores are the one column of numbers whose name has `wanted` and a prefix or suffix.
+
+    Returns
+    -------
+    dict of str to array, set of str, or None
+        Scores and labels (n,) with the names of the two classes; the columns that they come from.
+        None if the labels are lists of numbers, which `one_of_arrays` takes apart.
+
+    Raises
+    ------
+    ValueError
+        No row and no column has the label, or not exactly one column has its scores.
     """
     if roles.label is not None and records.is_list(frame[roles.label]):
         if not records.of_names(frame[roles.label]):
@@ -99,17 +129,17 @@ def one_of_table(
 
 
 def _binary(frame: "pd.DataFrame", name: str) -> str | None:
-    """The column with this name, or this after a dot, if it is of 0 and 1."""
+    """The one column of 0 and 1 that is called `name`, or ends in a dot and `name`; or None."""
     named = [c for c in frame.columns if c == name or c.endswith(f".{name}")]
     fit = [c for c in named if set(cells.texts(frame[c].drop_duplicates())) <= {"0", "1"}]
     return fit[0] if len(fit) == 1 else None
 
 
 def hint(frame: "pd.DataFrame") -> str:
-    """What to say of a table that has a column of 0 and 1 for each of several scores; or ""."""
+    """The end of an error message for a table that looks multi-label; "" for other tables."""
     binary = {c.rpartition(".")[2]: c for c in frame.columns if _binary(frame, c) == c}
     others = [c for c in frame.columns if c not in binary.values() and cells.is_numeric(frame[c])]
     known = [name for name in binary if columns.families(others, [name])]
     if len(known) < 2:
         return ""
-    return f"labels that hold at once, {few_of(known)}? --one-label {known[0]} takes one of them"
+    return f"several labels in a row, {few_of(known)}? --one-label {known[0]} takes one of them"

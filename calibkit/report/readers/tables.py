@@ -1,4 +1,4 @@
-"""Tables: a row for each sample."""
+"""Read tables (CSV, TSV, Parquet, Feather) with one row for each sample."""
 
 import io
 from pathlib import Path
@@ -22,13 +22,14 @@ if TYPE_CHECKING:
 
 
 def table_arrays(path: Path, asked: Asked) -> Arrays:
+    """Read a table into arrays, with sentences for the user; `ValueError` if it cannot be read."""
     frame, notes = table_of(path)
     arrays, more = frame_arrays(frame, asked)
     return arrays, notes + more
 
 
 def table_of(path: Path) -> "tuple[pd.DataFrame, list[str]]":
-    """A table as a data frame, and what to say about how it was read."""
+    """Read a table into a data frame; the list has sentences for the user about its format."""
     import pandas as pd  # late: slow to import
 
     kind = format_of(path)
@@ -37,7 +38,7 @@ def table_of(path: Path) -> "tuple[pd.DataFrame, list[str]]":
         if not content:
             raise ValueError("the file is empty")
         form, notes = _form(content)
-        try:  # NA may be a class
+        try:  # only an empty cell is missing: NA may be a class
             options = {"keep_default_na": False, "na_values": [""]} | form
             return pd.read_csv(io.BytesIO(content), **options), notes
         except UnicodeDecodeError as error:
@@ -52,10 +53,10 @@ def table_of(path: Path) -> "tuple[pd.DataFrame, list[str]]":
 
 
 def _form(content: bytes) -> tuple[dict[str, str], list[str]]:
-    """Separator and decimal mark of a CSV file, judging by its first two lines."""
+    """Separator and decimal mark of a CSV file by its first two lines, and notes on them."""
     lines = content[:2_000_000].decode("utf-8-sig", "replace").splitlines()
     head, row = [*lines, "", ""][:2]
-    separator = max(",;\t", key=head.count)  # a comma if there is none of them
+    separator = max(",;\t", key=head.count)  # a comma if the line has none of the three
     if separator == ",":
         return {}, []
     form = {"sep": separator, "decimal": "," if "," in row else "."}
@@ -64,7 +65,25 @@ def _form(content: bytes) -> tuple[dict[str, str], list[str]]:
 
 
 def frame_arrays(frame: "pd.DataFrame", asked: Asked) -> Arrays:
-    """Arrays of a table with a row for each sample."""
+    """Turn a data frame with one row for each sample into arrays by name.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        Its columns are renamed in place.
+    asked : Asked
+        What the caller says about the columns.
+
+    Returns
+    -------
+    dict of str to array, list of str
+        The arrays, named as in `predictions.from_arrays`; sentences for the user.
+
+    Raises
+    ------
+    ValueError
+        The table is empty, two columns have one name, or scores or labels are missing.
+    """
     frame.columns = [str(column).strip() for column in frame.columns]
     frame = records.flattened(frame)
     frame.columns = [_printable(column) for column in frame.columns]
@@ -99,7 +118,7 @@ def frame_arrays(frame: "pd.DataFrame", asked: Asked) -> Arrays:
 
 
 def _beside(frame: "pd.DataFrame", roles: Roles, asked: Asked) -> dict[str, Array]:
-    """Weights, clusters and groups of the samples."""
+    """The weights (n,), clusters (n,) and groups of the samples, as far as the table has them."""
     arrays: dict[str, Array] = {}
     if roles.weight:
         arrays["weights"] = cells.labels(frame[roles.weight])
@@ -115,14 +134,17 @@ def _beside(frame: "pd.DataFrame", roles: Roles, asked: Asked) -> dict[str, Arra
 
 
 def _printable(name: str) -> str:
-    """A name without what could move a terminal's cursor."""
+    """A column's name without control characters, which could move a terminal's cursor."""
     return "".join(x if x.isprintable() else "\N{REPLACEMENT CHARACTER}" for x in name)
 
 
 def _samples(
     frame: "pd.DataFrame", roles: Roles, asked: Asked, notes: list[str]
 ) -> tuple[dict[str, Array], set[str], Array]:
-    """Scores and labels, or confidences; the columns they came from; the rows that have them."""
+    """Read scores and labels, or confidences and correctness.
+
+    Returns the arrays by name, the columns that they come from, and the rows (n,) to keep.
+    """
     said = {"probs", "logits"} & asked.columns.keys()
     if asked.one_label is not None and not said:
         found = several.one_of_table(frame, roles, asked.one_label)

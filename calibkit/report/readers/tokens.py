@@ -1,4 +1,4 @@
-"""Scores of tokens and of pixels, taken for as many samples."""
+"""Turn scores of tokens and of pixels into samples: each token or pixel becomes one sample."""
 
 import math
 from collections.abc import Mapping
@@ -11,9 +11,28 @@ SCORES = ("logits", "probs", "val_logits", "val_probs")
 
 
 def flattened(arrays: Mapping[str, ArrayLike], notes: list[str]) -> dict[str, ArrayLike]:
-    """Scores (texts, tokens, k) as (texts × tokens, k), and what belongs to them.
+    """Reshape scores and labels so that each token or pixel is a row.
 
-    Those of pixels are (images, k, height, width), as torch has them, or have k at the end.
+    Labels, weights, groups, names and clusters are repeated or reshaped to match. Without clusters
+    in the file, the texts or images become the clusters.
+
+    Parameters
+    ----------
+    arrays : mapping of str to array
+        Scores are (texts, tokens, k) for texts; (images, k, height, width), as torch has them, or
+        (images, height, width, k) for images.
+    notes : list of str
+        Sentences for the user are added here.
+
+    Returns
+    -------
+    dict of str to array
+        The same names; scores are (texts × tokens, k).
+
+    Raises
+    ------
+    ValueError
+        There is not one label for each token or pixel.
     """
     flat = dict(arrays)
     for prefix in ("", "val_"):
@@ -49,13 +68,13 @@ def flattened(arrays: Mapping[str, ArrayLike], notes: list[str]) -> dict[str, Ar
 
 
 def has_tokens(arrays: Mapping[str, ArrayLike]) -> bool:
-    """Whether there are scores of tokens or of pixels."""
+    """Whether some scores have more than two axes, as those of tokens and pixels have."""
     scores = (arrays[name] for name in SCORES if name in arrays)
     return any(np.ndim(to_numpy(each)) > 2 for each in scores)
 
 
 def _each(ids: Array, many: int) -> Array:
-    """Names of the tokens of each text: its own, and the place of the token."""
+    """The names of `many` tokens for each text in `ids`: "text:0", "text:1" and so on."""
     places = np.tile([f":{i}" for i in range(many)], len(ids)).astype(object)
     return np.repeat(ids, many, axis=0) + places[:, None]
 
@@ -66,7 +85,7 @@ def _said(places: tuple[int, ...], which: str, clustered: bool) -> str:
     said = f"{places[0]:,} {which}{whole} of {size} {part}s: each {part} is a sample."
     if clustered:
         return said
-    said += f" {part.capitalize()}s of one {whole[:-1]} are alike, so"
+    said += f" {part.capitalize()}s of one {whole[:-1]} depend on each other, so"
     if places[0] == 1:
         return f"{said} the intervals are too narrow."
-    return f"{said} over {part}s the intervals are too narrow: the {whole} are the clusters."
+    return f"{said} over {part}s the intervals are too narrow. The {whole} are the clusters."

@@ -1,4 +1,4 @@
-"""What others call our arrays and columns: the one place that knows these names."""
+"""The names under which other tools save logits, labels and so on."""
 
 NAMES = {
     key: tuple(names.split())
@@ -13,17 +13,17 @@ NAMES = {
         "groups": "groups group slice slices",
         "weights": "weights weight sample_weight sample_weights",
         "class_names": "class_names classes classes_",
-        # The model's own answers: beside the label they say whether it is right.
+        # The model's answers. Beside the label, they tell whether an answer is right.
         "answer": "y_pred pred prediction predicted predicted_class predicted_label answer preds "
         ".pred_class pred_class predict response pred_label predictions",
-        # Of columns alone: the logarithm of the confidence; the part of the data.
+        # Only in tables: the logarithm of the confidence, and test or validation.
         "logprob": "logprob log_prob mean_logprob",
         "split": "split",
     }.items()
 }
 PREFIXES = {"logit_": "logits", "prob_": "probs", "proba_": "probs", "p_": "probs"}
 PREFIXES |= {"probability_": "probs", "score_": "logits", "logprob_": "logits", "logp_": "logits"}
-WEAK = ("score", "scores", "y_score", "y_scores", "outputs")  # what they are is for values to say
+WEAK = ("score", "scores", "y_score", "y_scores", "outputs")  # logits or probs: the values decide
 MODELS = ("model", "model_name", "model_id", "classifier")
 ROLES = {name: name for name in NAMES} | {"label": "labels", "weight": "weights"}
 ROLES |= {"prob": "probs", "logit": "logits", "group": "groups", "ignore": "ignore"}

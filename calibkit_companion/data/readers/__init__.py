@@ -1,8 +1,9 @@
-"""How the originals of a data set are read: archives, image folders, posts, generators.
+"""Readers of the original files of data sets: archives, image folders, posts, generators.
 
-A reader takes ``base``, the folder of a copy (None for generated data), and ``draft``, a folder for
-large arrays, and returns `Parts`. It refuses a file that is not as expected and names it. Nothing
-is unpickled unless its checksum is the published one.
+A reader is a function of ``base``, the folder of the original files (None for generated data), and
+``draft``, a folder in which it writes large arrays. It returns `Parts`. If a file is damaged or has
+unexpected content, the reader raises an error that names the file. A pickle is opened only if its
+checksum is the published one.
 """
 
 # ruff: noqa: F401 (names for those who use the package)

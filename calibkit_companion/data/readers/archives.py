@@ -1,4 +1,4 @@
-"""CIFAR, SVHN and Fashion-MNIST, from the published archives."""
+"""Read CIFAR, SVHN and Fashion-MNIST from the published archives."""
 
 import gzip
 import zlib
@@ -12,12 +12,12 @@ from calibkit_companion.data.readers.parts import DIGITS, Parts, damaged
 
 
 def check_sum(path: Path, md5: str) -> None:
-    """Refuse a file that is missing, or whose MD5 is not the published one.
+    """Raise an error if a file is missing or its MD5 is not the published one.
 
     Parameters
     ----------
-    path : of the file
-    md5 : the published sum, in hexadecimal digits
+    path : path of the file
+    md5 : the published MD5, in hexadecimal digits
     """
     from calibkit_companion.data.torchvision import torchvision
 
@@ -28,7 +28,7 @@ def check_sum(path: Path, md5: str) -> None:
 
 
 def cifar(base: Path, draft: Path) -> Parts:
-    """CIFAR-10 or CIFAR-100: the published batches, or a copy in class folders."""
+    """Read CIFAR-10 or CIFAR-100 from the published batches or from class folders."""
     if (base / "train").is_dir():
         parts = image_folder(base, draft)
         effect = ": accuracy sits a little under published values" if parts.note else ""
@@ -37,7 +37,7 @@ def cifar(base: Path, draft: Path) -> Parts:
 
     sets = torchvision.datasets
     kind = sets.CIFAR100 if base.name == sets.CIFAR100.base_folder else sets.CIFAR10
-    # The batches are pickles: torchvision opens them, and only once their checksums are right.
+    # The batches are pickles: torchvision opens them only after their checksums are verified.
     for file, md5 in [*kind.train_list, *kind.test_list, (kind.meta["filename"], kind.meta["md5"])]:
         check_sum(base / file, md5)
     train, test = kind(base.parent, train=True), kind(base.parent, train=False)
@@ -51,7 +51,7 @@ def cifar(base: Path, draft: Path) -> Parts:
 
 
 def svhn(base: Path, draft: Path) -> Parts:
-    """SVHN: the training and the test part, without the extra images."""
+    """Read the training and the test part of SVHN, without the extra images."""
     from calibkit_companion.data.torchvision import torchvision
 
     kind = torchvision.datasets.SVHN
@@ -63,7 +63,7 @@ def svhn(base: Path, draft: Path) -> Parts:
 
 
 def fashion_mnist(base: Path, draft: Path) -> Parts:
-    """Fashion-MNIST: the four idx files, compressed or not."""
+    """Read Fashion-MNIST from its four idx files, which may be compressed."""
     from calibkit_companion.data.torchvision import torchvision
 
     def idx(name: str) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Test sets beside CIFAR-10: corrupted, or collected a second time."""
+"""Read further test sets for CIFAR-10: CIFAR-10-C (corrupted), CIFAR-10.1 and 10.2 (new images)."""
 
 from pathlib import Path
 
@@ -15,7 +15,10 @@ CIFAR10C_CORRUPTIONS = tuple(
 
 
 def load_integers(path: Path, shape: tuple, mmap: bool = False, key: str = "") -> np.ndarray:
-    """An array of a .npy or .npz file, without pickles; `shape` has None where any size is fine."""
+    """Read an integer array of a given shape from a .npy or .npz file, without pickles.
+
+    A None in `shape` accepts any size. `key` is the name of the array in an .npz file.
+    """
     try:
         array = np.load(path, mmap_mode="r" if mmap else None, allow_pickle=False)
         if key:
@@ -23,7 +26,7 @@ def load_integers(path: Path, shape: tuple, mmap: bool = False, key: str = "") -
                 array = archive[key]
     except FileNotFoundError:
         raise FileNotFoundError(f"{path}: missing; get it again") from None
-    except Exception as error:  # zip, zlib, header and size errors have no common class
+    except Exception as error:  # a damaged file raises many kinds of error
         raise damaged(path, error) from None
     fits = len(shape) == array.ndim and all(
         w in (None, g) for w, g in zip(shape, array.shape, strict=True)
@@ -34,7 +37,7 @@ def load_integers(path: Path, shape: tuple, mmap: bool = False, key: str = "") -
 
 
 def test_only(images: np.ndarray, labels: np.ndarray, note: str) -> Parts:
-    """Parts without training images, with the classes and moments of CIFAR-10."""
+    """Make parts without training images, with classes, mean and deviation of CIFAR-10."""
     none = np.empty((0, 3, 32, 32), np.uint8), np.empty(0, np.int64)
     mean, std = CIFAR10_MOMENTS
     images = np.ascontiguousarray(images)
@@ -42,29 +45,29 @@ def test_only(images: np.ndarray, labels: np.ndarray, note: str) -> Parts:
 
 
 def cifar10c_file(base: Path, corruption: str) -> tuple[np.ndarray, np.ndarray]:
-    """All severities of a corruption, mildest first.
+    """Read a corruption of CIFAR-10-C at all severities, the mildest first.
 
     Parameters
     ----------
     base : folder of CIFAR-10-C
-    corruption : name of a file without its suffix
+    corruption : name of the file without the suffix
 
     Returns
     -------
     tuple of numpy.ndarray
-        Images (5n, 32, 32, 3), left on disk, and labels (5n,).
+        Images (5n, 32, 32, 3), uint8, mapped from disk, and labels (5n,).
     """
     labels = load_integers(base / "labels.npy", (None,))
     return load_integers(base / f"{corruption}.npy", (len(labels), 32, 32, 3), mmap=True), labels
 
 
 def cifar10c(base: Path, draft: Path) -> Parts:
-    """CIFAR-10-C: all corruptions and severities, one after the other."""
+    """Read CIFAR-10-C: all corruptions and severities, one after the other."""
     stacked = None
     for i, corruption in enumerate(CIFAR10C_CORRUPTIONS):
         images, labels = cifar10c_file(base, corruption)
         n = len(labels)
-        if stacked is None:  # 2.3 GB: written once, in place
+        if stacked is None:  # 2.3 GB, so a file on disk
             stacked = np.empty((len(CIFAR10C_CORRUPTIONS) * n, 3, 32, 32), np.uint8)
         stacked[i * n : (i + 1) * n] = images.transpose(0, 3, 1, 2)
     note = f"by corruption, then severity, then image: {', '.join(CIFAR10C_CORRUPTIONS)}"
@@ -72,14 +75,14 @@ def cifar10c(base: Path, draft: Path) -> Parts:
 
 
 def cifar10_1(base: Path, draft: Path) -> Parts:
-    """CIFAR-10.1, version 6."""
+    """Read CIFAR-10.1, version 6."""
     images = load_integers(base / "cifar10.1_v6_data.npy", (None, 32, 32, 3))
     labels = load_integers(base / "cifar10.1_v6_labels.npy", (len(images),))
     return test_only(images.transpose(0, 3, 1, 2), labels, "version 6")
 
 
 def cifar10_2(base: Path, draft: Path) -> Parts:
-    """CIFAR-10.2, the test part."""
+    """Read the test part of CIFAR-10.2."""
     file = base / "cifar102_test.npz"
     images = load_integers(file, (None, 32, 32, 3), key="images")
     labels = load_integers(file, (len(images),), key="labels")

@@ -8,30 +8,31 @@ import numpy as np
 
 from calibkit_companion.data.readers.parts import DIGITS, Parts
 
-# Of 60 seeds, the one whose groups overlap most: no classifier can be more accurate than 0.83.
+# Means from the one of 60 seeds whose classes overlap most: the best possible accuracy is 0.83.
 GAUSSIAN_MEANS = np.random.RandomState(53).uniform(-10, 10, (5, 2))
 MNIST1D_TEST, MNIST1D_TEST_SEED = 5_000, 43
 
 
 def mnist1d_signals(n: int, seed: int, **changed: float) -> tuple[np.ndarray, np.ndarray]:
-    """Generate signals as the package `mnist1d` does, not standardised.
+    """Generate the signals of the package `mnist1d`, without standardising them.
 
-    The package makes one signal at a time. Here random numbers are drawn signal by signal, and each
-    step is taken for all signals at once. Numbers are drawn in the same order whatever their
-    scales, so two calls with one seed have the same digits in the same places.
+    The package makes one signal at a time. This function draws the same random numbers signal by
+    signal, but does the computation for all signals at once. The scales of noise do not change
+    which numbers are drawn, so two calls with the same seed have the same digits at the same
+    places.
 
     Parameters
     ----------
     n : number of signals, a multiple of ten
-    seed : seed of everything random
-    changed : arguments of the package to replace
+    seed : seed of all random choices
+    changed : arguments of the package with other values than its defaults
 
     Returns
     -------
     tuple of numpy.ndarray
-        Signals (n, 1, 40) and labels (n,).
+        Signals (n, 1, 40), float, and labels (n,).
     """
-    from mnist1d.data import get_dataset_args, get_templates  # slow: brings matplotlib along
+    from mnist1d.data import get_dataset_args, get_templates  # loaded late: it loads matplotlib
     from scipy.ndimage import gaussian_filter1d
 
     arguments = SimpleNamespace(**(get_dataset_args(as_dict=True) | changed))
@@ -58,25 +59,25 @@ def mnist1d_signals(n: int, seed: int, **changed: float) -> tuple[np.ndarray, np
 
 @cache
 def _dilated(label: int, zeros: int, n: int) -> np.ndarray:
-    """The template of a digit with zeros behind it, interpolated at `n` places."""
+    """Append zeros to the template of a digit, and interpolate the result at `n` places."""
     from mnist1d.data import get_templates
 
     return _interpolated(np.append(get_templates()["x"][label] + 1e-8, np.zeros(zeros)), n)
 
 
 def _interpolated(signal: np.ndarray, n: int) -> np.ndarray:
-    """A signal at `n` evenly spaced places."""
+    """Interpolate a signal at `n` evenly spaced places."""
     return np.interp(_evenly(n), _evenly(len(signal)), signal)
 
 
 @cache
 def _evenly(n: int) -> np.ndarray:
-    """`n` numbers from 0 to 1."""
+    """Return `n` evenly spaced numbers from 0 to 1."""
     return np.linspace(0, 1, n)
 
 
 def mnist1d(base: None, draft: Path) -> Parts:
-    """MNIST-1D; the training part is the package's own 5,000 signals (its seed is 42)."""
+    """Generate MNIST-1D; the training part is the 5,000 signals of the package (seed 42)."""
     return Parts(
         *mnist1d_signals(5_000, 42),
         *mnist1d_signals(MNIST1D_TEST, MNIST1D_TEST_SEED),
@@ -86,7 +87,7 @@ def mnist1d(base: None, draft: Path) -> Parts:
 
 
 def digits(base: None, draft: Path) -> Parts:
-    """The 8×8 digits of scikit-learn; a fixed random fifth is the test part."""
+    """Read the 8×8 digits of scikit-learn; a fixed random fifth of them is the test part."""
     from sklearn.datasets import load_digits
 
     bunch = load_digits()
@@ -98,12 +99,12 @@ def digits(base: None, draft: Path) -> Parts:
 
 
 def gaussian_samples(per_class: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Draw points of the five groups in random order.
+    """Draw points from five Gaussians, in random order.
 
     Parameters
     ----------
-    per_class : number of points in each group
-    seed : seed of everything random
+    per_class : number of points of each Gaussian
+    seed : seed of all random choices
 
     Returns
     -------
@@ -117,6 +118,6 @@ def gaussian_samples(per_class: int, seed: int) -> tuple[np.ndarray, np.ndarray]
 
 
 def gaussians(base: None, draft: Path) -> Parts:
-    """Five Gaussians in the plane: 50,000 training and 5,000 test points."""
+    """Draw 50,000 training points and 5,000 test points from five Gaussians in the plane."""
     classes = tuple(f"group {i}" for i in range(len(GAUSSIAN_MEANS)))
     return Parts(*gaussian_samples(10_000, 1), *gaussian_samples(1_000, 2), classes)

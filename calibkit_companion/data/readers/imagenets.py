@@ -1,4 +1,4 @@
-"""ImageNet, its second test set, and Tiny-ImageNet."""
+"""Read ImageNet, its newly collected test set ImageNet-V2, and Tiny-ImageNet."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -13,13 +13,16 @@ IMAGENET_MOMENTS = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
 
 
 def imagenet(base: Path, draft: Path) -> Parts:
-    """Like `image_folder`, with central crops of one size."""
+    """Read ImageNet by `image_folder`, as central crops of one size."""
     note = "central crops of 224, no random resized ones; test is the official validation part"
     return replace(image_folder(base, draft, IMAGENET_SIDE), note=note, **IMAGENET_MOMENTS)
 
 
 def imagenet_v2(base: Path, draft: Path) -> Parts:
-    """``0/*`` to ``999/*``: folders are numbered as the classes of ImageNet are, by WordNet id."""
+    """Read ImageNet-V2 from the folders ``0`` to ``999``.
+
+    The numbers are those of the classes of ImageNet, sorted by WordNet id.
+    """
     numbered = sorted(folders_of(base), key=lambda name: int(name) if name.isdigit() else -1)
     if numbered != [str(i) for i in range(len(numbered))]:
         raise ValueError(f"{base}: got folders such as {numbered[0]!r}, expected 0, 1, 2, ...")
@@ -31,7 +34,7 @@ def imagenet_v2(base: Path, draft: Path) -> Parts:
 
 
 def tiny_imagenet(base: Path, draft: Path) -> Parts:
-    """Tiny-ImageNet; the test part is the official validation part."""
+    """Read Tiny-ImageNet; the test part is the official validation part."""
     classes = folders_of(base / "train")
     files, labels = files_of(base / "train", classes)
     sheet, place = base / "val" / "val_annotations.txt", {c: i for i, c in enumerate(classes)}

@@ -1,4 +1,4 @@
-"""Images in class folders, decoded."""
+"""Read and decode images in class folders."""
 
 import os
 from collections.abc import Iterable
@@ -13,11 +13,11 @@ _SUFFIXES = (".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".webp")
 
 
 def open_image(path: Path):
-    """An image in colour, read whole.
+    """Open an image, read it completely, and convert it to colour.
 
     Parameters
     ----------
-    path : of the file
+    path : path of the file
 
     Raises
     ------
@@ -38,8 +38,8 @@ def decode_image(path: Path, side: int = 0) -> np.ndarray:
 
     Parameters
     ----------
-    path : of the file
-    side : side in pixels of the central square of the resized image; 0 for the image as it is
+    path : path of the file
+    side : resize the image and cut out a central square of this side, in pixels; 0 keeps the image
 
     Returns
     -------
@@ -49,7 +49,7 @@ def decode_image(path: Path, side: int = 0) -> np.ndarray:
     from PIL import Image
 
     image = open_image(path)
-    if side:  # the usual 224 of 256
+    if side:  # as usual, 224 pixels of an image resized to 256
         scale = side * 8 / 7 / min(image.size)
         image = image.resize([round(s * scale) for s in image.size], Image.BILINEAR)
         left, top = ((s - side) // 2 for s in image.size)
@@ -69,7 +69,7 @@ def decode_images(files: list[Path], out: Path, side: int = 0) -> np.ndarray:
     Returns
     -------
     numpy.ndarray
-        uint8, (n, 3, h, w), on disk.
+        uint8, (n, 3, h, w), mapped from the file.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def decode_images(files: list[Path], out: Path, side: int = 0) -> np.ndarray:
     """
     shape = decode_image(files[0], side).shape
     array = np.lib.format.open_memmap(out, mode="w+", dtype=np.uint8, shape=(len(files), *shape))
-    if hasattr(os, "posix_fallocate"):  # a full disk raises an error now; later it would crash
+    if hasattr(os, "posix_fallocate"):  # reserves space: a full disk is an error here, not a crash
         with open(out, "r+b") as file:
             os.posix_fallocate(file.fileno(), 0, out.stat().st_size)
 
@@ -97,7 +97,7 @@ def decode_images(files: list[Path], out: Path, side: int = 0) -> np.ndarray:
 
 
 def files_of(folder: Path, classes: Iterable[str]) -> tuple[list[Path], np.ndarray]:
-    """The images of class folders, in order, and their labels.
+    """List the images of class folders, in order, with their labels.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def files_of(folder: Path, classes: Iterable[str]) -> tuple[list[Path], np.ndarr
 
 
 def folders_of(folder: Path) -> tuple[str, ...]:
-    """Names of the class folders in a folder, sorted.
+    """List the names of the class folders in a folder, sorted.
 
     Parameters
     ----------
@@ -175,12 +175,12 @@ def in_folders(base: Path) -> tuple[tuple[str, ...], dict[str, tuple[list[Path],
 
 
 def shuffled(n: int) -> np.ndarray:
-    """The random order, always the same, in which n files of a folder are kept."""
+    """Return the order in which n files are kept: a permutation (n,), always the same."""
     return np.random.RandomState(42).permutation(n)
 
 
 def image_folder(base: Path, draft: Path, side: int = 0) -> Parts:
-    """The images of class folders, decoded.
+    """Read and decode the images of class folders.
 
     Parameters
     ----------

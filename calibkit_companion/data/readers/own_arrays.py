@@ -1,4 +1,4 @@
-"""A user's own inputs and labels, in one file."""
+"""Read a user's own inputs and labels from one file."""
 
 from pathlib import Path
 
@@ -9,19 +9,19 @@ from calibkit_companion.data.readers.parts import Parts, damaged
 
 
 def arrays(path: Path, draft: Path) -> Parts:
-    """A user's own ``.npz``: inputs and labels, in two parts or to be split.
+    """Read a user's own ``.npz`` file with inputs and labels.
 
-    ``train_inputs`` (n, ...), ``train_labels`` (n,), ``test_inputs``, ``test_labels``; or
-    ``inputs`` and ``labels``, of which a random fifth becomes the test part. Inputs are images
-    (uint8; channels first or last), other numbers (signals, vectors) or token ids (int64).
-    ``class_names`` (k,) are optional.
+    It holds either ``train_inputs`` (n, ...), ``train_labels`` (n,), ``test_inputs`` (m, ...) and
+    ``test_labels`` (m,), or ``inputs`` and ``labels``, of which a random fifth becomes the test
+    part. Inputs are images (uint8, channels first or last), signals or vectors (float), or token
+    ids (int64). ``class_names`` (k,) are optional.
     """
     try:
         with np.load(path, allow_pickle=False) as archive:
             loaded = {key: archive[key] for key in archive.files}
     except OSError:
         raise
-    except Exception as error:  # zip, zlib, header and pickle errors have no common class
+    except Exception as error:  # a damaged file raises many kinds of error
         raise damaged(path, error) from None
     names = [f"{part}_{kind}" for part in ("train", "test") for kind in ("inputs", "labels")]
     if {"inputs", "labels"} <= loaded.keys() and len(loaded["inputs"]) == len(loaded["labels"]):
@@ -49,7 +49,9 @@ def arrays(path: Path, draft: Path) -> Parts:
         elif inputs.dtype.kind == "f":
             inputs = inputs.astype(np.float32)
             if not np.isfinite(inputs).all():
-                raise ValueError(f"{path}: {part}_inputs: not all of them are finite")
+                raise ValueError(
+                    f"{path}: {part}_inputs: not all are finite; remove NaN and infinity"
+                )
         elif inputs.dtype != np.uint8:
             inputs = inputs.astype(np.int64)
         loaded[f"{part}_inputs"] = inputs

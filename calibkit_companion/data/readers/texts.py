@@ -1,4 +1,4 @@
-"""20 Newsgroups, as token ids."""
+"""Read 20 Newsgroups as token ids."""
 
 import re
 from collections import Counter
@@ -9,13 +9,13 @@ import numpy as np
 from calibkit_companion.data.readers.images import folders_of
 from calibkit_companion.data.readers.parts import Parts, damaged
 
-VOCABULARY, LENGTH = 20_000, 500  # of a text: ids are below VOCABULARY; 0 is padding, 1 unknown
+VOCABULARY, LENGTH = 20_000, 500  # ids per text; id 0 is padding, 1 unknown
 
 
 def tokens(text: str) -> list[str]:
-    """Lower-case words and numbers of a text.
+    """Split a text into words and numbers, in lower case.
 
-    White space does not count: one copy has tabs in place of new lines.
+    All white space is alike, because one copy of the data has tabs in place of new lines.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def tokens(text: str) -> list[str]:
 
 
 def newsgroups(base: Path, draft: Path) -> Parts:
-    """20 Newsgroups, by date: token ids (n, LENGTH) of the first words of each post."""
+    """Read 20 Newsgroups, split by date: token ids (n, LENGTH) of the first words of each post."""
     classes = folders_of(base / "20news-bydate-train")
     texts: dict[str, list[list[str]]] = {}
     labels = {}
@@ -33,7 +33,7 @@ def newsgroups(base: Path, draft: Path) -> Parts:
         texts[part], labels[part] = [], []
         for label, group in enumerate(classes):
             folder = base / f"20news-bydate-{part}" / group
-            # Posts are numbered; a copy in wide use has one stray file of another name.
+            # The names of posts are numbers; a copy in wide use has one file with another name.
             posts = [p for p in folder.glob("*") if p.name.isdigit()]
             for post in sorted(posts, key=lambda p: int(p.name)):
                 if not (content := post.read_bytes()):

@@ -1,13 +1,13 @@
-"""The experiments of the five papers: exhibits, settings and methods, as their tables have them.
+"""The experiments of the five papers: exhibits (tables and figures), settings and methods.
 
-Read this package as the experiment sections of the papers. A printed number comes from the paper's
-text; where the text is silent, a choice comes from the authors' public code; where both are silent,
-a comment says that the choice is ours. Where text and code disagree on the training, there is a
-block for each, and `variant` names it.
+Read this package as the experiment sections of the papers. Numbers such as epochs come from the
+paper's text. If the text is silent, a choice comes from the authors' public code. If both are
+silent, a comment says that the choice is ours. If text and code disagree, there is a block for
+each, with a different `variant`.
 
-Each paper has a file (`blocks.Paper`) and, beside it, its claims as data. `runs` lists the runs of
-a paper or of one exhibit as published; `find` lists those behind a published cell. Free of torch
-and quick to import: the workflow engine reads it for every job.
+Each paper has a file with a `blocks.Paper`, and a file with its claims. `runs` lists the runs of a
+paper or of one exhibit as published. `find` lists the runs that reproduce a printed number. The
+package does not import torch, because the workflow engine imports it for every job.
 """
 
 import csv
@@ -33,7 +33,7 @@ PAPERS: dict[str, Paper] = {
 
 @cache
 def ledger(name: str) -> list[dict[str, str]]:
-    """The lines of a file of the ledger.
+    """Read the lines of a file of the ledger, which holds what the papers print.
 
     Parameters
     ----------
@@ -49,11 +49,11 @@ def ledger(name: str) -> list[dict[str, str]]:
 
 
 def blocks(paper: str = "", exhibit: str = "") -> list[Block]:
-    """The blocks of a paper or of one exhibit.
+    """List the blocks of a paper, or only those of one exhibit.
 
     Parameters
     ----------
-    paper : its name; empty for all papers
+    paper : name of the paper; empty for all papers
     exhibit : id of the exhibit; empty for all
 
     Raises
@@ -77,16 +77,17 @@ def runs(
     epochs: int = 0,
     **where: str,
 ) -> list[Run]:
-    """The runs of a paper, or of one exhibit, as published: without repeats, seed by seed.
+    """List the runs of a paper or of one exhibit as published, without repeats.
 
-    Every method has its first run before any method has its second.
+    Runs are sorted by seed: every method has its first run before any method has its second run.
 
     Parameters
     ----------
-    paper, exhibit : as `blocks` takes them
-    seeds : the most seeds of each method; 0 for all
-    epochs : the same protocols in so many epochs; 0 for as published
-    where : ``setting``, ``dataset`` or ``network`` to select
+    paper : name of the paper; empty for all papers
+    exhibit : id of the exhibit; empty for all
+    seeds : most seeds of each method; 0 for all
+    epochs : number of epochs to which protocols are scaled; 0 for the published protocols
+    where : ``setting``, ``dataset`` or ``network``, to list only the runs with this value
 
     Examples
     --------
@@ -110,16 +111,17 @@ def runs(
 
 
 def settings(paper: str = "", exhibit: str = "") -> list[Setting]:
-    """The settings of a paper or of one exhibit, without repeats.
+    """List the settings of a paper or of one exhibit, without repeats.
 
     Parameters
     ----------
-    paper, exhibit : as `blocks` takes them
+    paper : name of the paper; empty for all papers
+    exhibit : id of the exhibit; empty for all
     """
     return list(dict.fromkeys(s for b in blocks(paper, exhibit) for s in b.settings))
 
 
-# Training data of test sets that have none of their own.
+# For data sets that consist of a test set only: the data set that networks were trained on.
 TRAINED_ON = {
     "cifar10c": "cifar10",
     "cifar10.1": "cifar10",
@@ -128,35 +130,40 @@ TRAINED_ON = {
 }
 
 
-# Names in tables that are computed from a run of plain training: temperature scaling, other scores,
-# weights of the toy.
+# Methods in the papers' tables whose numbers are computed from a run of plain training: temperature
+# scaling, other confidence scores, weights in the toy experiment.
 OF_ERM = ("ts", "confidnet", "u_gbs", "u_dfl", "u_fl")
 
 
 def trained(cell) -> tuple[str, str]:
-    """Data set and method of the training behind a published cell.
+    """Return the training data and the method of the network behind a printed number.
 
     Parameters
     ----------
-    cell : a `printed.Cell`
+    cell : the `printed.Cell` with the number
+
+    Returns
+    -------
+    tuple of str
+        Name of the data set, and name of the method.
     """
     method = "erm" if cell.method in OF_ERM else cell.method
     return TRAINED_ON.get(cell.dataset, cell.dataset), method
 
 
 def find(cell) -> list[Run]:
-    """The runs whose mean over seeds a published cell is.
+    """Find the runs that reproduce a printed number by their mean over seeds.
 
-    A method without a coefficient has the coefficient of its block.
+    A method without a coefficient in the paper's table has the coefficient of its block.
 
     Parameters
     ----------
-    cell : a `printed.Cell`
+    cell : the `printed.Cell` with the number
 
     Returns
     -------
     list of Run
-        Empty if there is none.
+        Empty if no run reproduces the number.
     """
     dataset, text = trained(cell)
     there = _index().get((cell.exhibit, dataset, cell.ours), {})
@@ -172,13 +179,13 @@ def find(cell) -> list[Run]:
 
 
 def _axes(method: Method) -> tuple[str, str, str]:
-    """Objective, update and averaging of a method, without its coefficients."""
+    """Return objective, update and averaging of a method, without coefficients."""
     return method.objective, method.update, method.averaging
 
 
 @cache
 def _index() -> dict[tuple[str, str, str], dict[Method, list[Run]]]:
-    """Runs of the variant "code" by exhibit, data set and network, then by method."""
+    """Group the runs of the variant "code" by exhibit, data set and network, and then by method."""
     index: dict[tuple[str, str, str], dict[str, list[Run]]] = {}
     for block in blocks():
         for run in block.runs() if block.variant != "paper" else ():

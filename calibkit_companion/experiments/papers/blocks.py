@@ -1,4 +1,4 @@
-"""The parts of a paper's file: a `Paper`, its blocks as published, rows of the runs it needs."""
+"""The parts of a paper's file: `Paper`; `Block` for published experiments; `Need` for our runs."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,15 +14,15 @@ FOUR = ("erm", "label_smoothing", "mixup", "focal")
 
 @dataclass(frozen=True)
 class Block:
-    """Some exhibits of a paper: each method is trained in each setting.
+    """Published experiments: each method is trained in each setting, for some exhibits.
 
     Attributes
     ----------
     exhibits : ids of the ledger's ``exhibits.csv``
-    settings : where each method is trained
-    methods : given as such or as names
-    variant : "code" or "paper", where the two describe different runs
-    seeds : the most seeds; 0: those of the settings
+    settings : the settings in which each method is trained
+    methods : the methods, or their names
+    variant : "code" or "paper", if the authors' code and the paper describe different runs
+    seeds : most seeds of each method; 0 for the seeds of the settings
     """
 
     exhibits: tuple[str, ...]
@@ -35,20 +35,21 @@ class Block:
         object.__setattr__(self, "methods", parsed(self.methods))
 
     def runs(self) -> list[Run]:
-        """The runs of the block, setting by setting."""
+        """List the runs of the block, setting by setting."""
         return [r for s in self.settings for r in s.runs(self.methods, self.variant, self.seeds)]
 
 
 @dataclass(frozen=True)
 class Need:
-    """Runs that a page needs: some methods, so often, in some places.
+    """Runs that a page needs: some methods, in some settings, with a number of seeds.
 
     Attributes
     ----------
-    methods : given as such or as names
-    seeds : "all" that a place has; "sweep", as many as an edition gives to coefficients; "few", one
-        where pages train on the spot and at most five elsewhere
-    at : keys of `plan.Edition.places`, or papers: these stand for their own settings
+    methods : the methods, or their names
+    seeds : "all" for the seeds of the setting; "sweep" for `Edition.sweep_seeds`; "few" for one
+        seed in editions in which pages train, and at most five in the others
+    at : the settings, as keys of `plan.Edition.places`; the name of a paper stands for the settings
+        that follow the paper
     """
 
     methods: tuple[Method, ...]
@@ -61,21 +62,24 @@ class Need:
 
 @dataclass(frozen=True)
 class Paper:
-    """All that the companion has of a paper, besides its claims and what it prints.
+    """The experiments of a paper.
 
     Attributes
     ----------
-    authors : with its year, as pages cite it
-    blocks : its experiments as published
-    rows : what every page that goes over it needs; at "shared", also in its own settings
-    chapter : what else its chapter needs
-    released : its own settings in the released edition, the one that its pages show first in front
-    otherwise : where an edition has no settings of its own for it, the shared one once more with
-        other fields of the protocol, as ``(name, words, fields)``
-    trained : epochs and runs behind a printed number, in words; empty where it does not say
-    seeds : how many runs are taken to be behind a printed ±
-    meant : methods that its tables name and, in its public code, are others of ours
-    coefficients : of a data set, its methods with the coefficients that it has there
+    authors : authors and year, as pages cite the paper
+    blocks : the experiments as published
+    rows : the runs that every page about the paper needs; a row at "shared" also stands for the
+        settings that follow the paper
+    chapter : further runs that the chapter about the paper needs
+    released : the settings of the released edition that follow the paper; pages show the first
+        setting first
+    otherwise : for editions without settings that follow the paper: ``(name, words, fields)`` of a
+        copy of the shared setting with other fields of the protocol
+    trained : epochs and runs behind a printed number, in words; empty if the paper does not say
+    seeds : the number of runs that we assume behind a printed ±
+    meant : names of methods in the paper's tables for which its public code trains another method
+        of ours, by name
+    coefficients : by data set, the paper's methods with their coefficients
     """
 
     authors: str
@@ -93,14 +97,14 @@ class Paper:
 def settings(
     paper: str, datasets: str, networks: str, protocol: Protocol, seeds, note: str = "", **more
 ) -> tuple[Setting, ...]:
-    """Settings of every network on every data set, with one protocol, as published.
+    """Make a setting for every network on every data set, all with one protocol.
 
     Parameters
     ----------
-    paper : name of the paper, with which names of settings begin
-    datasets, networks : names with spaces between
-    protocol, seeds : of all these settings
-    note : added to name and title
+    paper : name of the paper, with which the names of the settings begin
+    datasets, networks : names, separated by spaces
+    protocol, seeds : fields of all the settings
+    note : text that is added to name and title
     more : further fields of `Setting`
     """
     return tuple(
@@ -116,12 +120,12 @@ def settings(
 
 
 def grid(method: str, option: str, values: Iterable[float]) -> tuple[str, ...]:
-    """A method with each value of one option.
+    """Write the names of a method with each value of an option.
 
     Parameters
     ----------
-    method, option : their names
-    values : of the option
+    method, option : name of the method and of the option
+    values : values of the option
 
     Examples
     --------

@@ -1,10 +1,12 @@
-"""Uncertainty weighted gradients.
+"""The experiments of the paper "Uncertainty weighted gradients" (bsce).
 
-Section 5.1: 350 epochs, steps after 150 and 250 (Tiny-ImageNet: 100; 40, 60), SGD with momentum
-0.9, weight decay 5e-4, batches of 128, 5,000 held out, seeds 1, 42 and 71. Its public code sums
-the loss over the batch, clips the gradient to norm 2, splits by seed 1, and on Tiny-ImageNet both
-validates and tests on the official validation part. gamma = 4 and beta = 2 are in its scripts;
-focal loss alone has no gamma in the text (3 here). The settings of figure 6 are ours.
+- Section 5.1: 350 epochs, the learning rate drops after epochs 150 and 250 (Tiny-ImageNet: 100
+  epochs, drops after 40 and 60), SGD with momentum 0.9, weight decay 5e-4, batches of 128, 5,000
+  samples held out, seeds 1, 42 and 71.
+- Public code: the loss is summed over the batch, the gradient is clipped to norm 2, and the split
+  has seed 1. Tiny-ImageNet is validated and tested on the official validation part. The scripts
+  have gamma = 4 and beta = 2.
+- Ours: gamma = 3 for focal loss, which the text does not give, and the settings of figure 6.
 """
 
 from dataclasses import replace
@@ -37,7 +39,8 @@ _BLOCKS = (
     Block(("bsce-fig7",), _RESNET, ("erm", "focal")),
     Block(("bsce-fig8",), _RESNET, ("dual_focal", "bsce", "bsce_gra")),
     Block(("bsce-tab6",), _CIFAR[4:5], grid("bsce_gra", "gamma", (3, 4, 5, 6, 7, 8))),
-    # Fine-tuned: Google's ViT-B/16 in 50 epochs, PyTorch's ResNet-50 in 90 with Adam and a cosine.
+    # Fine-tuning: ViT-B/16 by Google for 50 epochs; ResNet-50 by PyTorch for 90 epochs, with Adam
+    # and a cosine.
     Block(("bsce-tab7",), _VIT, _FINE_TUNED),
     Block(("bsce-tab8",), _IMAGENET, _FINE_TUNED),
     # Section 4.3 and the public notebook: two layers, five epochs, five runs.
@@ -46,7 +49,7 @@ _BLOCKS = (
     Block(("bsce-text-consistency",), _RESNET, ("erm", "consistency_gra")),
 )
 
-# The regime of the focal and Brier-score line of papers, which their texts do not mention.
+# Papers on focal loss and on the Brier score train so, but their texts do not mention it.
 SUMMED = (("reduction", "sum"), ("clip_norm", 2.0))
 
 _MAIN = (*_METHODS, "focal", "consistency_gra")
@@ -58,7 +61,7 @@ _SUMMED = replace(here.FASHION, **dict(SUMMED))
 PAPER = Paper(
     authors="Lin et al. (2025)",
     blocks=_BLOCKS,
-    rows=(  # the loss averaged over the batch, as in the other papers
+    rows=(  # the loss is averaged over the batch, as in the other papers
         Need(("erm", "brier", "mmce", *_WITH_GRA[:2], "focal", "focal_gra", *_WITH_GRA[2:]), "few"),
         Need(("consistency_gra",), "few"),
         Need((*_EXPONENTS, *grid("bsce_gra", "gamma", (3, 5, 7, 8))), "sweep"),

@@ -1,11 +1,13 @@
-"""On the dark side of calibration.
+"""The experiments of the paper "On the dark side of calibration" (darkside).
 
-Supplement A.3: CIFAR in 300 epochs from a rate of 0.1, which is divided after 150 and 225 by 5
-(cross-entropy, ERL, mixup) or by 10 (label smoothing, focal loss); ImageNet in 100 epochs,
-divided by 10 after 30, 60, 90. Temperatures are fixed: 1.5 and 1.1. Three trials, ImageNet one.
-Batch, optimiser, weight decay, split and augmentation are not described: those of the code that
-its focal loss comes from, and for ImageNet the usual ones. Its VGG-16 has batch norm here:
-without, a rate of 0.1 does not train it.
+- Supplement A.3, CIFAR: 300 epochs with a learning rate of 0.1. After epochs 150 and 225 it is
+  divided by 5 (plain training, ERL, mixup) or by 10 (label smoothing, focal loss). The temperature
+  is fixed at 1.5. Three runs.
+- Supplement A.3, ImageNet: 100 epochs. The learning rate is divided by 10 after epochs 30, 60 and
+  90. The temperature is fixed at 1.1. One run.
+- Not described: batch size, optimiser, weight decay, split and augmentation. We take those of the
+  public code from which the paper has its focal loss, and the usual ones for ImageNet.
+- Ours: VGG-16 has batch norm, because without it a learning rate of 0.1 does not train it.
 """
 
 from dataclasses import replace
@@ -27,7 +29,7 @@ _CIFAR = (
 )
 _IMAGENET = settings("darkside", "imagenet", "resnet50_imagenet", p.DARKSIDE_IMAGENET, 1)
 _ON_IMAGENET = (*_METHODS[:2], "label_smoothing(epsilon=0.1)", *_METHODS[3:])
-# A.2: the public code of ConfidNet, a tenth held out, three runs.
+# Supplement A.2: trained by the public code of ConfidNet, a tenth held out, three runs.
 _SCORES = (
     *settings("darkside", "cifar10", "vgg16_bn:IMAGENET1K_V1", p.CONFIDNET_CIFAR10, 3),
     *settings("darkside", "cifar100", "vgg16_bn", p.CONFIDNET_CIFAR100, 3, "scores"),
@@ -41,8 +43,9 @@ _BLOCKS = (
     Block(("darkside-tab3",), _SHIFTED, _METHODS),  # CIFAR-10.1, CIFAR-10.2
     Block(("darkside-tab4",), _SCORES, ("erm",)),
     Block(("darkside-text-sec21", "darkside-text-trainacc"), _IMAGENET, ("erm",)),
-    # The listings sum over the batch, which at this rate only trains with the clipping of the
-    # public code that they follow; the text says nothing of either.
+    # The listings of the paper sum the loss over the batch. At this learning rate training then
+    # fails without the clipping of the public code that the listings follow. The text mentions
+    # neither.
     Block(
         ("darkside-lst1", "darkside-lst2"),
         _PLACES("cifar10", "vgg16_bn", _SUMMED, note="summed"),

@@ -1,10 +1,12 @@
-"""Rethinking confidence calibration for failure prediction.
+"""The experiments of the paper "Rethinking confidence calibration for failure prediction" (fmfp).
 
-Section 3.1 and supplement: 200 epochs, steps after 80, 130, 170 (Tiny-ImageNet: 90; 40, 70), SGD
-with momentum 0.9, weight decay 5e-4, batches of 128, a tenth held out, three runs. Seed 42 of the
-split, and sizes of networks that the text only names: public code. Coefficients: text (the code's
-defaults are alpha = 0.3 and gamma = 2). CS-KD and CRL: the defaults of their own public code.
-Its mobile nets are in the supplement, its corrupted test set is CIFAR-10-C.
+- Section 3.1 and supplement: 200 epochs, the learning rate drops after epochs 80, 130 and 170
+  (Tiny-ImageNet: 90 epochs, drops after 40 and 70), SGD with momentum 0.9, weight decay 5e-4,
+  batches of 128, a tenth of the samples held out, three runs. MobileNet and EfficientNet are in the
+  supplement. The corrupted test set is CIFAR-10-C.
+- Text: the coefficients (the defaults of the code are alpha = 0.3 and gamma = 2).
+- Public code: the seed 42 of the split, and the sizes of networks that the text only names.
+- The public code of CS-KD and of CRL: their coefficients.
 """
 
 from dataclasses import replace
@@ -37,17 +39,17 @@ _BLOCKS = (
     Block(("fmfp-tab1",), _FIRST, _CALIBRATION),
     Block(("fmfp-text-sec32",), _FIRST[:4:2], ("erm", "mixup", "focal")),
     Block(("fmfp-fig2",), _RESNET, (*_CALIBRATION, "crl", "fmfp")),
-    Block(("fmfp-fig4",), _FIRST, ("erm",)),  # temperatures from validation and test data
+    Block(("fmfp-fig4",), _FIRST, ("erm",)),  # temperatures fitted on validation and on test data
     Block(("fmfp-fig5",), _RESNET, ("erm", "label_smoothing")),
     Block(("fmfp-fig6",), _RESNET, _CALIBRATION),
     Block(("fmfp-fig8",), _RESNET, ("erm",)),
     Block(("fmfp-tab2",), _FIRST, _FLAT),
-    # The supplement averages from the baseline's checkpoint of epoch 120 (Tiny-ImageNet: 50) on,
-    # and only then looks for flat minima; the code is sharpness-aware from the first epoch and
-    # lowers the rate along a cosine.
+    # In the supplement, SAM and averaging start from plain training after 120 epochs
+    # (Tiny-ImageNet: 50). In the code, SAM is used from the first epoch, and the learning rate
+    # follows a cosine.
     Block(("fmfp-tab2", "fmfp-alg1"), _FIRST, ("swa", "fmfp"), variant="paper"),
     Block(("fmfp-tab3",), _FIRST[:4], ("erm", "crl", "fmfp")),  # tested on CIFAR-10-C
-    Block(("fmfp-fig9", "fmfp-fig10"), _RESNET, ("erm", "fmfp")),  # settings not stated
+    Block(("fmfp-fig9", "fmfp-fig10"), _RESNET, ("erm", "fmfp")),  # the paper names no setting
     Block(("fmfp-fig11", "fmfp-fig16"), _FIRST, ("erm", "crl", "fmfp")),
     Block(("fmfp-fig12",), _RESNET, ("erm", "sam", "swa", "fmfp")),
     Block(("fmfp-tab4",), _both("mobilenet_v2 efficientnet_b0"), _CALIBRATION),
@@ -55,7 +57,7 @@ _BLOCKS = (
     Block(("fmfp-tab5",), _TINY, ("fmfp",), variant="paper"),
     Block(("fmfp-fig13",), _TINY, _CALIBRATION),
     Block(("fmfp-fig15",), _VGG, ("erm", "fmfp")),  # beside Trust Score and ConfidNet
-    # No settings of ImageNet are stated anywhere: the usual recipe, once.
+    # The paper states no protocol for ImageNet: the usual protocol, one run.
     Block(("fmfp-fig3",), _IMAGENET[:1], _CALIBRATION),
     Block(("fmfp-fig14",), _IMAGENET[1:], _CALIBRATION),
 )

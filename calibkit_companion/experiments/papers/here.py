@@ -1,4 +1,4 @@
-"""The released edition's settings of a paper: what two CPU cores can carry of it."""
+"""Make settings of the released edition that follow a paper and suit a machine of two cores."""
 
 from dataclasses import replace
 
@@ -19,22 +19,24 @@ WRITTEN = {
 
 
 def memorised(protocol: Protocol, snapshots: tuple[int, ...]) -> Protocol:
-    """A paper's protocol in 20 epochs without augmentation; plain training then fits all images.
+    """Shorten a paper's protocol to 20 epochs without augmentation.
+
+    Plain training then knows its training set by heart.
 
     Parameters
     ----------
-    protocol : of the paper
+    protocol : protocol of the paper
     snapshots : epochs at which predictions are kept
     """
     return replace(protocol.shortened(20), augment=False, snapshots=snapshots, **WRITTEN)
 
 
 def small(protocol: Protocol, epochs: int = 30, **changes) -> Protocol:
-    """A paper's protocol on 5,000 images of Fashion-MNIST, which a small network learns by heart.
+    """Reduce a paper's protocol to 5,000 training images, which a small network learns by heart.
 
     Parameters
     ----------
-    protocol : of the paper
+    protocol : protocol of the paper
     epochs : number of epochs
     changes : fields of the protocol to change
     """
@@ -56,13 +58,16 @@ def on_cifar10(
     note: str = "",
     **more,
 ) -> Setting:
-    """A setting on CIFAR-10.
+    """Make a setting on CIFAR-10.
 
     Parameters
     ----------
-    title : how its networks are trained, in words
-    note : what follows in the title and has no room on a panel
-    more : further fields of the setting
+    protocol : how the networks are trained
+    title : the training in words, for the title of the setting
+    name : name of the setting in commands
+    network : name of the network
+    note : end of the title, which is left out on panels
+    more : further fields of `Setting`
     """
     short = f"CIFAR-10, {title}"
     more |= looks.planned(name) | {"name": name, "title": short + note, "short": short}
@@ -72,13 +77,15 @@ def on_cifar10(
 def on_fashion(
     protocol: Protocol, name: str, title: str = "", schedule: str = "", **more
 ) -> Setting:
-    """A setting on Fashion-MNIST.
+    """Make a setting on Fashion-MNIST.
 
     Parameters
     ----------
-    title : how its networks are trained, in words
-    schedule : whose schedule it is, in words, which has no room on a panel
-    more : further fields of the setting
+    protocol : how the networks are trained
+    name : name of the setting in commands
+    title : the training in words, for the title of the setting
+    schedule : the origin of the schedule in words, which is left out on panels
+    more : further fields of `Setting`
     """
     short = ", ".join(filter(None, ["Fashion-MNIST", title]))
     whole = ", ".join(filter(None, [short, schedule]))

@@ -1,12 +1,14 @@
-"""On the pitfall of mixup (slides).
+"""The experiments of "On the pitfall of mixup", of which we have the slides (mixup).
 
-Four ResNets on four data sets, and two that start from ImageNet weights on Tiny-ImageNet. The
-slides state neither schedule nor number of runs: public code (350 epochs, steps after 150 and
-250, weight decay 1e-4, 5,000 held out by seed 101). Their ratios are folded to at least 1/2: with
-one ratio and one permutation for a batch, that mixes the same pairs in the same shares. The
-alpha of ablations and MIT is not stated either: 1, as in the README of the code. The slides head
-three columns MIT-A, MIT-L, MIT-A, all with a margin of 1/2: names are kept, margins are those of
-the README (MIT-L 0, MIT-A 0 and 1/2), and the last column is taken for the one with a margin.
+- Slides: four ResNets on four data sets, and two networks with ImageNet weights on Tiny-ImageNet.
+- Public code, because the slides name neither schedule nor number of runs: 350 epochs, the learning
+  rate drops after epochs 150 and 250, weight decay 1e-4, 5,000 samples held out by seed 101.
+- Ratios: the slides fold the mixing ratio to at least 1/2. A batch has one ratio and one
+  permutation, so this mixes the same pairs in the same shares as without folding.
+- README of the code: alpha = 1 for ablations and MIT, which the slides do not give.
+- Columns: the slides head three columns MIT-A, MIT-L and MIT-A, all with a margin of 1/2. We keep
+  these names and take the margins of the README: 0 for MIT-L, and 0 and 1/2 for MIT-A. We assume
+  that the last column is the one with the margin of 1/2.
 """
 
 from calibkit_companion.experiments.papers import here
@@ -39,7 +41,7 @@ _BLOCKS = (
         (*_PLACES, *_PRETRAINED),
         ("erm", *_ALPHAS, *_ABLATIONS, "mit_l", "mit_a(margin=0)", "mit_a"),
     ),
-    # Which data are not stated; the slides show ResNet-18 and ResNet-110.
+    # The slides do not name the data set of this figure; they show ResNet-18 and ResNet-110.
     Block(("mixup-figC",), _PLACES[4:8:2], grid("mit_a", "alpha", (0.1, 0.5, 1))),
 )
 

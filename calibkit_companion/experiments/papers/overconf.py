@@ -1,9 +1,11 @@
-"""Do not be afraid of overconfidence.
+"""The experiments of the paper "Do not be afraid of overconfidence" (overconf).
 
-Section 3.2: ResNet-32 on images, an 8-layer 1-D CNN on texts, five runs, coefficients of lowest
-ECE on test data, from the grids of figure 1. Schedules are in the supplement, which was not used:
-those of the public code (200 epochs of batches of 512, steps after 100 and 150, weight decay
-1e-4, 5,000 held out by seed 101), and for texts ours. Figure 1(d) does not state its sizes.
+- Section 3.2: ResNet-32 on images, an 8-layer 1-D CNN on texts, five runs. The coefficients have
+  the lowest ECE on test data; they come from the grids of figure 1.
+- Public code, because the schedules are in a supplement that we did not use: 200 epochs, batches of
+  512, the learning rate drops after epochs 100 and 150, weight decay 1e-4, 5,000 samples held out
+  by seed 101.
+- Ours: the schedule for texts, and the sizes in figure 1(d), which the paper does not give.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,7 +22,7 @@ from calibkit_companion.experiments.run import Setting
 _IMAGES = settings("overconf", f"svhn {CIFARS}", "resnet32", p.OVERCONF_CIFAR, 5)
 _TEXTS = settings("overconf", "20newsgroups", "textcnn", p.OVERCONF_TEXTS, 5)
 _PLACES = {place.dataset: (place,) for place in (*_IMAGES, *_TEXTS)}
-_COEFFICIENTS = {  # smoothing, L1 norm, focal loss: table 1
+_COEFFICIENTS = {  # label smoothing, L1 norm, focal loss, as in table 1
     "svhn": (0.01, 0.01, 1),
     "cifar10": (0.05, 0.05, 3),
     "cifar100": (0.09, 0.01, 5),
@@ -37,7 +39,7 @@ def _by_validation(dataset: str) -> tuple[str, ...]:
 
 
 def _grids(dataset: str) -> tuple[str, ...]:
-    # Section 3.2: training fails above 0.01 on the data of more classes.
+    # Section 3.2: with coefficients above 0.01, training fails on data of more than ten classes.
     strengths = _STRENGTHS[:3] if dataset in ("cifar100", "20newsgroups") else _STRENGTHS
     return (
         *grid("label_smoothing", "epsilon", _EPSILONS),
@@ -65,7 +67,7 @@ _FINE_GRIDS = (  # figure 1(d)
     *grid("focal", "gamma", _GAMMAS),
 )
 _INVERSE = tuple(f"{m}(gamma={g})" for m in ("focal", "inverse_focal") for g in (1, 2, 3))
-# The public code takes this ResNet-110 from the focal line of papers.
+# The public code takes this ResNet-110 from papers on focal loss.
 _RESNET110 = settings("overconf", CIFARS, "resnet110_bottleneck", p.OVERCONF_CIFAR, 5)
 _BLOCKS = (
     *_each(("overconf-tab1", "overconf-tab2", "overconf-fig3"), _by_validation),
@@ -79,7 +81,7 @@ _BLOCKS = (
     *_each(("overconf-fig4",), lambda d: ("erm", *_grids(d)[:5])),
     *_each(("overconf-fig5",), _by_validation, CIFARS.split()),
     *_each(("overconf-fig6",), lambda d: ("erm", *_INVERSE)),
-    # Of the appendix, as far as the text refers to it.
+    # Experiments of the appendix that the text mentions.
     *(Block(("overconf-tabA",), (s,), _by_validation(s.dataset)) for s in _RESNET110),
     *_each(("overconf-figA",), lambda d: ("erm", *_grids(d)[5:])),
     *_each(("overconf-figA-reliability",), _by_validation, ("svhn", "cifar100", "20newsgroups")),
@@ -90,7 +92,7 @@ _SIX = (  # what its figure 6 compares
     *("erm", "label_smoothing(epsilon=0.09)", "l1_norm"),
     *("focal(gamma=5)", "focal(gamma=1)", "inverse_focal"),
 )
-# Batches of 512 of 45,000 images are to 5,000 what batches of 64 are.
+# With 5,000 images, batches of 64 give about as many steps an epoch as 512 do with 45,000.
 _SMALL = here.small(p.OVERCONF_CIFAR, batch_size=64)
 
 PAPER = Paper(

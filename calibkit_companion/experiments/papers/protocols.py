@@ -1,7 +1,6 @@
 """The protocols of the papers: one for each paper and data set.
 
-They are taken from the papers where they state it and from the authors' public code where they do
-not.
+They come from the papers. What a paper does not state comes from the authors' public code.
 """
 
 from dataclasses import replace
@@ -25,7 +24,7 @@ FMFP_CIFAR = Protocol(
 FMFP_TINY = Protocol(
     epochs=90, milestones=(40, 70), swa_start=50, snapshots=(9, 36, 63), evaluate_every=3
 )
-# fmfp names ImageNet and states nothing of its training: the usual recipe, the choice is ours.
+# fmfp uses ImageNet but does not describe the training. The usual protocol is our choice.
 FMFP_IMAGENET = Protocol(
     epochs=90,
     batch_size=256,
@@ -48,7 +47,7 @@ DARKSIDE_CIFAR = Protocol(
 )
 DARKSIDE_DECAY = (("label_smoothing", (("decay", 0.1),)), ("focal", (("decay", 0.1),)))
 # darkside, supplement A.3: ImageNet, 100 epochs, divided by 10 after 30, 60, 90; temperature 1.1.
-# Batch and weight decay are not stated: the usual ones.
+# The paper does not state batch size and weight decay; these are the usual ones.
 DARKSIDE_IMAGENET = replace(
     FMFP_IMAGENET,
     epochs=100,
@@ -91,9 +90,9 @@ OVERCONF_CIFAR = Protocol(
     snapshots=(20, 100, 150),
     evaluate_every=5,
 )
-# overconf, 20 Newsgroups: its protocol is in an appendix we do not have and in no public code. The
-# text on figure 4 has the first drop after epoch 50; all else is as for images, in batches small
-# enough for as few samples.
+# overconf, 20 Newsgroups: the protocol is in an appendix that we do not have, and in no public
+# code. According to the text on figure 4 the learning rate drops first after epoch 50. Everything
+# else is as for images, except for smaller batches, because there are few samples.
 OVERCONF_TEXTS = replace(
     OVERCONF_CIFAR,
     epochs=100,
@@ -125,7 +124,8 @@ BSCE_TINY = replace(
     snapshots=(14, 43, 71),
     validation="test",
 )
-# bsce, section 16: a ViT fine-tuned in 50 epochs; the rate is that of the guide it follows.
+# bsce, section 16: a ViT is fine-tuned for 50 epochs; the learning rate is that of the guide that
+# the paper follows.
 BSCE_VIT = replace(
     BSCE_CIFAR,
     epochs=50,
@@ -136,8 +136,8 @@ BSCE_VIT = replace(
     snapshots=(7, 21, 36),
     optimizer="adam",
 )
-# bsce, section 17: a ResNet-50 fine-tuned on ImageNet, 90 epochs of Adam along a cosine; the rate
-# is not stated.
+# bsce, section 17: a ResNet-50 is fine-tuned on ImageNet for 90 epochs, with Adam and a cosine. The
+# paper does not state the learning rate.
 BSCE_IMAGENET = replace(
     BSCE_CIFAR,
     epochs=90,
@@ -151,5 +151,5 @@ BSCE_IMAGENET = replace(
     optimizer="adam",
     schedule="cosine",
 )
-# bsce, section 4.3: five epochs on five Gaussians; nothing else is said.
+# bsce, section 4.3: five epochs on five Gaussians; the paper says nothing else.
 BSCE_TOY = Protocol(epochs=5, swa_start=3, swa_anneal=1, augment=False, tracked=1000)
