@@ -342,7 +342,7 @@ def test_options_are_those_of_the_function():
     for missing in ("nowhere.py:f", "mine.py:"):
         with pytest.raises(ValueError):
             run_of(missing)
-    with pytest.raises(plugins.PluginError, match="name it as FILE.py:NAME"):
+    with pytest.raises(plugins.PluginError, match="give FILE.py:NAME instead"):
         objectives.base_loss(parse("gone@0123456789ab"))
 
 
