@@ -28,8 +28,8 @@ classes and two decimals, nearly all classes are printed as 0. Zeros of votes co
 each, and as one vote together at most.
 
 A network spreads the probabilities of classes that it excludes over many powers of ten. So zeros of
-binary formats count as an eighth of the number at which rounding to 0 begins: on simulated
-networks, the fitted temperature then comes closer to the true one.
+float16 count as an eighth of the number at which rounding to 0 begins: on simulated networks, the
+fitted temperature then comes closer to the true one.
 """
 
 from dataclasses import dataclass
