@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from importlib.resources import files
 from math import isnan, nan
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -1061,3 +1062,18 @@ def test_diverged_runs_count_for_nothing():
     for run in plan.Selection("smoke", dataset="digits").runs(["fmfp"]):
         folders.save(run, "diverged", [], {}, records.TRAINED)
     assert judged("fmfp-c16", presumes={}).precondition == "no run of FMFP"
+
+
+@pytest.mark.parametrize(
+    ("share", "sure", "said"),
+    [
+        ((0.99, 0.985, 0.995), True, "99.0 [98.5, 99.5] % of its training set right"),
+        ((0.97, 0.965, 0.975), False, "whether that is so is open"),
+    ],
+)
+def test_a_method_without_errors_left_is_doubted(share, sure, said):
+    claim = SimpleNamespace(presumes={"errors left": ["mixup"]})
+    place = SimpleNamespace(interval=lambda side: stats.Interval(*share))
+    (doubt,) = preconditions.of_setting(claim, place)
+    assert doubt.sure is sure and said in doubt.why
+    assert doubt.why.startswith("mixup gets 9")
