@@ -9,7 +9,7 @@ import pytest
 from calibkit import cli
 from calibkit.arrays import softmax
 from calibkit.report import assessment, comparison, deploy, doubts, predictions, text
-from calibkit.report.readers import asked, columns
+from calibkit.report.readers import asked, columns, records
 
 RNG = np.random.default_rng(3)
 N = 300
@@ -597,6 +597,12 @@ def test_lists_and_vectors_in_a_column(tmp_path, name):
     with pytest.raises(ValueError, match="out: got a list in each row.*--column probs=out"):
         table(tmp_path, hidden, name)
     same_probs(table(tmp_path, hidden, name, columns=["probs=out"]))
+
+
+def test_a_sparse_vector_of_many_classes_is_read():
+    cell = {"type": 0, "size": 1000, "indices": [3, 900], "values": [0.25, 0.75]}
+    found = np.array(records._vector(cell))
+    assert found.shape == (1000,) and (found[3], found[900], found.sum()) == (0.25, 0.75, 1)
 
 
 @pytest.mark.parametrize("kind", ["probs", "logits"])
