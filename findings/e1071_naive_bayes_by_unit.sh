@@ -12,6 +12,9 @@ set -euo pipefail
 if ! dpkg-query -W r-cran-e1071 2>/dev/null | grep -q 1.7-13; then
     apt-get install -y -qq r-cran-e1071=1.7-13-1 >/dev/null  # into the system: Debian 12, as root
 fi
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
 Rscript - <<'EOF'
 suppressMessages(library(e1071))
 set.seed(1)
