@@ -15,7 +15,8 @@ from pathlib import Path
 
 import torch
 
-if (Path(os.environ["PYTHONPATH"]) / "calibkit_companion").is_dir():
+# The first folder of PYTHONPATH; another tree may follow in it.
+if (Path(os.environ["PYTHONPATH"].split(os.pathsep)[0]) / "calibkit_companion").is_dir():
     from calibkit_companion import data
     from calibkit_companion.experiments.method import parse
     from calibkit_companion.experiments.protocol import Protocol
