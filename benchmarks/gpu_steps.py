@@ -49,7 +49,7 @@ def main() -> None:
     """Time one run."""
     wanted = json.loads(sys.argv[1])
     cuda = torch.cuda.is_available()
-    loop.data.load = lambda *_, **__: pictures(wanted["train_size"])
+    data.load = lambda *_, **__: pictures(wanted["train_size"])
     protocol = Protocol(epochs=wanted["epochs"], precision="bfloat16", tracked=10)
     run = Run("cifar10", wanted["network"], parse(wanted["method"]), 0, protocol)
     began = time.perf_counter()
