@@ -35,6 +35,7 @@ from calibkit_companion.experiments.run import Run
 from calibkit_companion.records import folders
 
 RESERVE = 5  # seconds at the end, for the last archive
+LONGEST = 150  # seconds of a part before the last
 
 
 def speed(options, until: float) -> None:
@@ -58,7 +59,7 @@ def bits(options, until: float) -> None:
     environment = os.environ | {"PYTHONPATH": beside(ROOT), "PYTHONUNBUFFERED": "1"}
     with open(options.out / "bits.txt", "w") as file, suppress(subprocess.TimeoutExpired):
         pipes = {"stdout": file, "stderr": file, "env": environment, "cwd": ROOT}
-        subprocess.run(command, timeout=min(150, until - time.time()), **pipes)
+        subprocess.run(command, timeout=min(LONGEST, until - time.time()), **pipes)
     print((options.out / "bits.txt").read_text()[-1500:], flush=True)
 
 
@@ -66,7 +67,7 @@ def papermill(options, until: float) -> None:
     """Time a page from no records."""
     command = [sys.executable, "-m", "benchmarks.papermill_gpu"]
     command += ["--out", str(options.out / "papermill.json")]
-    command += ["--timeout", str(min(170, until - time.time()))]
+    command += ["--timeout", str(min(LONGEST, until - time.time()))]
     environment = os.environ | {"PYTHONPATH": beside(ROOT)}
     subprocess.run(command + ["--rehearse"] * options.rehearse, cwd=ROOT, env=environment)
 
@@ -90,7 +91,7 @@ def accuracy(options, until: float) -> None:
             rows.append(row)
         write(options.out / "accuracy.json", rows)
 
-    train(options, runs, until, cache, keep)
+    train(options, runs, min(until, time.time() + LONGEST), cache, keep)
     print((options.out / "accuracy.json").read_text(), flush=True)
 
 
@@ -127,7 +128,7 @@ def main() -> None:
     add("--carried", type=Path, help="a folder of `gpu_pack.py`")
     add("--parts", nargs="*", choices=PARTS, default=list(PARTS), help="which (default: all)")
     add("--rehearse", action="store_true", help="on a CPU, with tiny runs")
-    for hidden in ("--until", "--pace"):
+    for hidden in ("--until", "--rate"):
         add(hidden, type=float, default=0, help=argparse.SUPPRESS)
     add("--work", action="store_true", help=argparse.SUPPRESS)
     add("--names", type=Path, help=argparse.SUPPRESS)

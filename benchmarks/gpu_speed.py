@@ -1,6 +1,7 @@
 """The table of speed of `gpu_queue.py`: this tree beside that of an older commit.
 
-Each row is a run of `gpu_steps.py`, or several at once, in processes of their own.
+Each row is a run of `gpu_steps.py`, or several at once: in processes of their own, or side by side
+in one process, as this tree trains them.
 """
 
 import io
@@ -27,13 +28,18 @@ def cells(rehearse: bool) -> list[dict]:
         size = {"train_size": 200, "epochs": 2}
     alone = [("resnet18", method, 1, "") for method in ("erm", "fmfp")]
     each = [(tree, *cell) for cell in alone for tree in ("old", "new")]
-    each += [("new", SMALL, "erm", n, "") for n in (1, 4, 8)]
+    each += [("new", SMALL, "erm", n, "", n > 1) for n in (1, 4, 8)]
     each += [("old", SMALL, "erm", n, "") for n in (1, 4)]
+    each += [("new", SMALL, "erm", 4, ""), ("new", "resnet18", "erm", 4, "", True)]
     each += [("new", "resnet18", "erm", 1, "default")]
+    each = [cell if len(cell) == 6 else (*cell, False) for cell in each]
     if rehearse:
-        each = [(tree, "resnet8", m, min(n, 2), "") for tree, _, m, n, _ in each[:6]]
-    keys = ("tree", "network", "method", "together", "mode")
-    return [dict(zip(keys, cell, strict=True)) | size for cell in each]
+        each = [(tree, "resnet8", m, min(n, 2), *how) for tree, _, m, n, *how in each[:6]]
+    keys = ("tree", "network", "method", "together", "mode", "side_by_side")
+    named = [dict(zip(keys, cell, strict=True)) | size for cell in each]
+    for cell in named:  # the runs reach the same epoch at different times
+        cell["epochs"] *= 1 + cell["side_by_side"]
+    return named
 
 
 def old_tree(folder: Path, commit: str = OLD) -> Path | None:
@@ -60,7 +66,7 @@ def timed(cell: dict, tree: Path, rehearse: bool, seconds: float) -> dict:
     began = time.perf_counter()
     started = [
         subprocess.Popen(command, text=True, env=environment, **pipes)
-        for _ in range(cell["together"])
+        for _ in range(1 if cell["side_by_side"] else cell["together"])
     ]
     watch = Timer(max(seconds, 1), lambda: [process.kill() for process in started])
     watch.start()
@@ -80,10 +86,13 @@ def timed(cell: dict, tree: Path, rehearse: bool, seconds: float) -> dict:
     if not all(first) or not all(last):
         lines = [end.strip().rpartition("\n")[2] for end in ends if end.strip()]
         return cell | {"error": lines[0] if lines else f"stopped after {seconds:.0f} s"}
-    samples = cell["together"] * cell["train_size"] * (cell["epochs"] - 1)
-    alone = cell["train_size"] / min(last[0]["seconds"])  # without other work of the machine
+    rate = cell["together"] * cell["train_size"] * (cell["epochs"] - 1) / wall
+    if cell["side_by_side"]:
+        rate = last[0]["samples_per_second"]
+    elif cell["together"] == 1:
+        rate = cell["train_size"] / min(last[0]["seconds"])  # without other work of the machine
     return cell | {
-        "samples_per_second": alone if cell["together"] == 1 else samples / wall,
+        "samples_per_second": rate,
         **{"epochs_seconds": [each["seconds"] for each in last], **first[0]},
         **{"memory_mb": last[0]["memory_mb"], "device": last[0]["device"]},
         "whole_seconds": time.perf_counter() - began,
@@ -125,7 +134,8 @@ def measure(
 
 def said(row: dict) -> str:
     """A row in one line."""
-    what = f"{row['tree']} {row['network']} {row['method']} {row['mode']}".strip()
+    how = "side by side" if row["side_by_side"] else row["mode"]
+    what = f"{row['tree']} {row['network']} {row['method']} {how}".strip()
     if "error" in row:
         return f"{what} × {row['together']}: {row['error']}"
     rate, after = row["samples_per_second"], row["second_epoch_after"]
@@ -135,20 +145,19 @@ def said(row: dict) -> str:
 def ratios(rows: Sequence[dict]) -> dict[str, float]:
     """How many times as fast this tree is, and several runs together; what lacks is left out."""
     rates = {
-        (row["tree"], row["network"], row["method"], row["together"]): row["samples_per_second"]
+        tuple(row[key] for key in ("tree", "side_by_side", "together", "network", "method")): row[
+            "samples_per_second"
+        ]
         for row in rows
         if not row["mode"] and "error" not in row
     }
     found = {}
-    for (tree, network, method, together), rate in rates.items():
-        if tree != "new":
-            continue
-        before, alone = (
-            rates.get(("old", network, method, together)),
-            rates.get((tree, network, method, 1)),
-        )
-        if before:
-            found[f"{network} {method} × {together}: new / old"] = rate / before
-        if alone and together > 1:
-            found[f"{network} {method}: {together} together / one alone"] = rate / alone
+    for (tree, aside, together, *what), rate in rates.items():
+        how = f"{' '.join(what)} × {together}{' side by side' * aside}"
+        before = rates.get(("old", False, together, *what))
+        alone = rates.get((tree, False, 1, *what))
+        if tree == "new" and before:
+            found[f"{how}: new / old"] = rate / before
+        if tree == "new" and together > 1 and alone:
+            found[f"{how}: together / alone"] = rate / alone
     return found

@@ -1,4 +1,4 @@
-"""The queue of `gpu_queue.py`: which runs, the processes that train them, and their archives."""
+"""The queue of `gpu_queue.py`: which runs, the process that trains them, and their archives."""
 
 import io
 import json
@@ -13,20 +13,16 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-import torch
-from filelock import Timeout
-
 from benchmarks.gpu_speed import ROOT, beside
 from calibkit import files
 from calibkit_companion.data import catalogue
 from calibkit_companion.experiments import cost, plan
 from calibkit_companion.experiments.run import Run
 from calibkit_companion.records import folders
-from calibkit_companion.training import loop
+from calibkit_companion.training import loop, side_by_side
 
 LARGEST = 15 * 2**20  # bytes of an archive that is brought home
 ARCHIVES = 4  # most archives, so that all files together are at most eight
-MEMORY = 4 * 2**30  # bytes of the GPU for a run with its process
 PAUSE = 2  # seconds between two looks for new records
 REHEARSED = 2  # runs of the queue
 
@@ -72,35 +68,52 @@ def listed(options) -> list[Run]:
 
 
 def work(options) -> None:
-    """Train the runs that a file names, those that no other process trains, while time allows."""
-    paces: dict[str, float] = {}
-    if options.rehearse:
-        steps = loop.graph.steps
+    """Train the runs that a file names, some side by side at a time, as the time allows."""
+    most = 0
+    if options.rehearse:  # graphs and turns on a CPU
+        steps, most = loop.graph.steps, 2
         loop.graph.steps = lambda training, kind: steps(training, loop.graph.Tape)
     every = {run.name: run for of in (wanted, compared) for run in of(options.rehearse)}
-    for run in (every[name] for name in json.loads(options.names.read_text())):
-        predicted = paces.get(run.network, options.pace) * cost.samples(run)
-        if predicted > options.until - time.time() or folders.has(run):
-            continue
+    runs = [every[name] for name in json.loads(options.names.read_text())]
+    runs, rate = [run for run in runs if not folders.has(run)], options.rate
+    while batch := fitting(runs, rate, options.until - time.time()):
+        runs = [run for run in runs if run not in batch]
+        start = time.time()
         try:
-            record = loop.train(run, wait=False)
-        except Timeout:  # another process trains it
-            continue
-        except torch.OutOfMemoryError:
-            print(f"{run.name}: out of memory; one process less from here on", flush=True)
-            return
-        except Exception as error:  # the others go on
-            print(f"{run.name}: {type(error).__name__}: {error}".partition("\n")[0], flush=True)
-            continue
-        spent = record.info["provenance"]["seconds"]
-        paces[run.network] = spent / cost.samples(run)
-        print(f"{run.name}: {record.info['status']} after {spent:.0f} s", flush=True)
+            for run, record in side_by_side.train(batch, log=_say, most=most):
+                _say(f"{run.name}: {record.info['status'] if record else 'another trains it'}")
+        except Exception as error:  # after the others of the batch
+            _say(f"{type(error).__name__}: {error}".partition("\n")[0])
+        rate = sum(map(cost.samples, batch)) / (time.time() - start)
+
+
+def _say(line: str) -> None:
+    """Print a line, but none for an epoch."""
+    if "  epoch " not in line:
+        print(line, flush=True)
+
+
+def fitting(runs: Sequence[Run], rate: float, seconds: float) -> list[Run]:
+    """The first runs that are finished in so many seconds, at most `side_by_side.MOST`.
+
+    Parameters
+    ----------
+    runs : the runs, in their order
+    rate : samples a second of all runs together
+    seconds : the time that is left
+    """
+    batch, left = [], rate * seconds
+    for run in runs:
+        if len(batch) < side_by_side.MOST and cost.samples(run) <= left:
+            batch.append(run)
+            left -= cost.samples(run)
+    return batch
 
 
 def train(
     options, runs: Sequence[Run], until: float, cache: Path, keep: Callable[[], object]
 ) -> None:
-    """Train runs by several processes, which divide them among themselves.
+    """Train runs in a process of their own, which is killed at the end of the time.
 
     Parameters
     ----------
@@ -113,42 +126,28 @@ def train(
     cache.mkdir(parents=True, exist_ok=True)
     names = cache / ".names.json"
     names.write_text(json.dumps([run.name for run in runs]))
-    together = min(len(runs), _room() if not options.rehearse else 2)
-    print(f"{len(runs)} runs; {together} processes train them", flush=True)
+    print(f"{len(runs)} runs are to be trained", flush=True)
     command = [sys.executable, "-m", "benchmarks.gpu_queue", "--work", "--names", str(names)]
-    command += ["--until", str(until), "--pace", str(_pace(options)), "--out", str(options.out)]
+    command += ["--until", str(until), "--rate", str(_rate(options)), "--out", str(options.out)]
     command += ["--rehearse"] * options.rehearse
     environment = os.environ | {"PYTHONPATH": beside(ROOT), "OMP_NUM_THREADS": "1"}
     environment |= {"CALIBKIT_CACHE": str(cache), "CALIBKIT_DATA": str(catalogue.data_root())}
-    started = [subprocess.Popen(command, cwd=ROOT, env=environment) for _ in range(together)]
-    while any(process.poll() is None for process in started) and time.time() < until:
+    process = subprocess.Popen(command, cwd=ROOT, env=environment)
+    while process.poll() is None and time.time() < until:
         keep()
-        time.sleep(PAUSE)
-    for process in started:
-        process.kill()
-        process.wait()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(PAUSE)
+    process.kill()
+    process.wait()
     keep()
 
 
-def _room() -> int:
-    """How many processes fit on the GPU."""
-    cores = len(os.sched_getaffinity(0))
-    if not torch.cuda.is_available():
-        return cores
-    return max(1, min(cores, torch.cuda.mem_get_info()[0] // MEMORY))
-
-
-def _pace(options) -> float:
-    """Seconds for a sample of plain training, as the table of speed has it for several at once."""
+def _rate(options) -> float:
+    """Samples a second of runs side by side, as measured here or else predicted."""
     with suppress(OSError, ValueError):
         rows = json.loads((options.out / "speed.json").read_text())["rows"]
-        rates = [
-            row["samples_per_second"] / row["together"]
-            for row in rows
-            if row["tree"] == "new" and row["together"] > 1 and "error" not in row
-        ]
-        return 1 / min(rates)
-    return 0.0
+        return max(row["samples_per_second"] for row in rows if row.get("side_by_side"))
+    return 1e9 if options.rehearse else cost.ON_H100["resnet18_w32_s2"]
 
 
 class Archives:

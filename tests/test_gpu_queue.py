@@ -19,7 +19,7 @@ from benchmarks import gpu_pack, gpu_queue, gpu_speed, gpu_train, papermill_gpu
 from calibkit import files
 from calibkit_companion.data import cache
 from calibkit_companion.data.readers import Parts
-from calibkit_companion.experiments import looks, plan
+from calibkit_companion.experiments import cost, looks, plan
 from calibkit_companion.experiments.method import parse
 from calibkit_companion.records import folders
 from calibkit_companion.training import loop
@@ -29,7 +29,7 @@ ROOT = Path(__file__).parent.parent
 
 def options(folder, **changes):
     return SimpleNamespace(
-        **{"out": folder, "unfinished": None, "rehearse": False, "pace": 0.0, "until": 1e12}
+        **{"out": folder, "unfinished": None, "rehearse": False, "rate": 1e9, "until": 1e12}
         | {"released": None, "names": folder / "names.json", "old": None}
         | changes
     )
@@ -146,35 +146,37 @@ def test_a_json_file_is_never_seen_in_part(tmp_path, monkeypatch):
     assert [file.name for file in tmp_path.iterdir()] == ["x.json"]
 
 
-def test_a_run_that_fails_or_is_too_long_does_not_stop_the_others(four, tmp_path, monkeypatch):
-    train = loop.train
+def test_a_run_that_fails_does_not_stop_the_others(four, tmp_path, monkeypatch, capsys):
+    in_turns = loop.in_turns
 
-    def fails_once(run, **changes):
+    def fails_once(run, *changes):
         if run.seed == 1:
             raise RuntimeError("broken\nin two lines")
-        return train(run, **changes)
+        return in_turns(run, *changes)
 
-    def left():
-        return gpu_train.listed(options(tmp_path))
+    monkeypatch.setattr(loop, "in_turns", fails_once)
+    monkeypatch.setattr(gpu_train.side_by_side, "MOST", 2)
+    gpu_train.work(options(tmp_path))  # two batches
+    assert gpu_train.listed(options(tmp_path)) == [four[1]]
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == [f"{four[0].name}: done", "RuntimeError: broken"] and len(lines) == 4
+    monkeypatch.setattr(loop, "in_turns", in_turns)
+    gpu_train.work(options(tmp_path, rate=1.0, until=time.time() + 60))  # 300 s are predicted
+    assert gpu_train.listed(options(tmp_path)) == [four[1]]
+    gpu_train.work(options(tmp_path, rate=1e6, until=time.time() + 60))
+    assert gpu_train.listed(options(tmp_path)) == []
 
-    monkeypatch.setattr(loop, "train", fails_once)
-    gpu_train.work(options(tmp_path))
-    assert left() == [four[1]]
-    monkeypatch.setattr(loop, "train", train)
-    gpu_train.work(options(tmp_path, pace=1.0, until=time.time() + 60))  # 300 s are predicted
-    assert left() == [four[1]]
-    gpu_train.work(options(tmp_path, pace=1e-6, until=time.time() + 60))
-    assert left() == []
 
-
-def test_a_process_without_memory_ends_and_leaves_its_run(four, tmp_path, monkeypatch, capsys):
-    def short(run, **changes):
-        raise loop.torch.OutOfMemoryError("CUDA out of memory")
-
-    monkeypatch.setattr(loop, "train", short)
-    gpu_train.work(options(tmp_path))
-    (line,) = capsys.readouterr().out.splitlines()
-    assert line == f"{four[0].name}: out of memory; one process less from here on"
+def test_runs_begin_if_they_will_be_finished():
+    long, short = smoke(0), replace(smoke(1), protocol=replace(smoke(1).protocol, epochs=1))
+    long = replace(long, protocol=replace(long.protocol, epochs=100))
+    each = cost.samples(short)
+    assert cost.samples(long) == 100 * each
+    assert gpu_train.fitting([long, short, smoke(2)], rate=each, seconds=2.5) == [short, smoke(2)]
+    assert gpu_train.fitting([long, short], rate=each, seconds=101) == [long, short]
+    many = [smoke(seed) for seed in range(20)]
+    assert gpu_train.fitting(many, rate=1e9, seconds=60) == many[:8]
+    assert gpu_train.fitting(many, rate=1e9, seconds=-1) == []
 
 
 def test_the_accuracy_of_new_runs_stands_beside_that_of_released_ones(tmp_path, monkeypatch):
@@ -211,11 +213,19 @@ def test_the_accuracy_of_new_runs_stands_beside_that_of_released_ones(tmp_path, 
     assert "accuracy" not in second and second["released_accuracy"] == known[runs[1].name]
 
 
-def test_a_row_of_the_table_of_speed_is_measured_or_says_why_not():
-    cell = next(c for c in gpu_speed.cells(True) if c["tree"] == "new")
+@pytest.mark.parametrize("aside", [False, True])
+def test_a_row_of_the_table_of_speed_is_measured(aside):
+    cells = gpu_speed.cells(True)
+    cell = next(c for c in cells if c["tree"] == "new" and c["side_by_side"] == aside)
     row = gpu_speed.timed(cell, gpu_speed.ROOT, True, 200)
     assert row["graph"] == "Tape" and row["samples_per_second"] > 0, row
-    assert len(row["epochs_seconds"]) == cell["together"]
+    many = cell["together"] * (cell["epochs"] - 1)
+    assert [len(each) for each in row["epochs_seconds"]] == [many]
+    assert cell["together"] == 1 + aside
+
+
+def test_a_row_that_fails_says_why():
+    cell = next(c for c in gpu_speed.cells(True) if c["tree"] == "new")
     missing = gpu_speed.timed(cell | {"network": "nothing"}, gpu_speed.ROOT, True, 200)
     assert "nothing" in missing["error"] and missing["error"] in gpu_speed.said(missing)
 
@@ -237,7 +247,9 @@ def test_the_table_of_speed_has_what_is_asked_and_is_kept_row_by_row(tmp_path, m
     assert kept == [*range(1, len(gpu_speed.cells(False)) + 1)] == [*range(1, len(rows) + 1)]
     ratios = gpu_speed.ratios(rows)
     assert ratios["resnet18 erm × 1: new / old"] == ratios["resnet18 fmfp × 1: new / old"] == 3
-    assert ratios["resnet18_w32_s2 erm: 4 together / one alone"] == 2
+    assert ratios["resnet18_w32_s2 erm × 4 side by side: new / old"] == 3
+    for how in ("× 4 side by side", "× 4"):
+        assert ratios[f"resnet18_w32_s2 erm {how}: together / alone"] == 2
     assert gpu_speed.ratios([rows[0], rows[1] | {"error": "broken"}]) == {}
     late = gpu_speed.measure(tmp_path, False, time.time(), lambda r: None)
     assert {row["error"] for row in late} == {"no time was left"}
