@@ -181,7 +181,7 @@ def main() -> None:
     for folder, its in zip(folders, parts, strict=True):
         print(f"{folder}: {_size(folder) / 1e6:.0f} MB; there, in the root of the sources:")
         command = f"python3 -m benchmarks.gpu_queue --carried {folder} --out found"
-        print(f"  {command} --minutes {7 if 'speed' in its else 5.5} --parts {its}".rstrip())
+        print(f"  {command} --minutes {6.5 if 'speed' in its else 5} --parts {its}".rstrip())
 
 
 if __name__ == "__main__":
