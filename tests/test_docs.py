@@ -234,6 +234,16 @@ def test_margins_are_those_of_the_verdicts():
     }
 
 
+def test_constants_of_the_report_have_the_values_that_its_page_gives():
+    text = (ROOT / "book/api_report.md").read_text()
+    rows = re.findall(r"^\| `(\w+)\.([A-Z_]+)` \| (.+?) \|", text, re.M)
+    assert len(rows) > 5
+    for module, name, shown in rows:
+        value = getattr(import_module(f"calibkit.report.{module}"), name)
+        expected = str(value) if isinstance(value, int) else ", ".join(f"`{key}`" for key in value)
+        assert shown == expected, name
+
+
 REFERENCE_PAGES = "".join(p.read_text() for p in sorted((ROOT / "book").glob("api*.md")))
 REFERENCE = re.findall(r"automodule:: calibkit\.(\w+)$", REFERENCE_PAGES, re.M)
 FUNCTIONS = [
