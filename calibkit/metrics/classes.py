@@ -181,7 +181,11 @@ class Classes:
         return classes * self.shape[1] + np.searchsorted(self.inner, p)
 
     def add(self, block: Array, labels: Array, rows: slice) -> Array:
-        """Count a block of probabilities, which is used up; return the squared error per row."""
+        """Add a block of probabilities (rows, k) to the sums, and return squared errors (rows,).
+
+        `labels` (rows,) are those of the block, and `rows` is its place among all samples. The
+        numbers in the block are overwritten.
+        """
         high = np.flatnonzero(block > self.lowest)
         own = None if self.weights is None else self.weights[rows]
         many = 1 if own is None else own[high // block.shape[1]]
