@@ -339,7 +339,7 @@ def _doubts_of_answers(
     answers: ArrayLike, logits: Array, keep: Array, names: tuple[str, ...], notes: list[str]
 ) -> list[str]:
     """Doubts about the answers that the file gives; harmless differences become a note."""
-    answers = np.asarray(to_numpy(answers))
+    answers = to_numpy(answers)
     if answers.shape != keep.shape:
         return []
     answers, k = as_text(answers)[keep], logits.shape[1]
@@ -400,12 +400,12 @@ def _with_minus_one(
     kind = "logits" if "logits" in arrays else "probs"
     shape = np.shape(to_numpy(arrays.get(kind, ()), kind))
     k = 2 if len(shape) == 1 else max(shape[-1], 2) if shape else 0
-    given = [np.asarray(to_numpy(arrays[key], key)) for key in keys if key.endswith("labels")]
+    given = [to_numpy(arrays[key], key) for key in keys if key.endswith("labels")]
     moved = minus_one_is_class(given, k, names, asked)
     if moved is None:
         return arrays, names
     notes.append(moved.note)
-    changed = {key: moved.of(np.asarray(to_numpy(arrays[key], key))) for key in keys}
+    changed = {key: moved.of(to_numpy(arrays[key], key)) for key in keys}
     return {**arrays, **changed}, moved.names
 
 
