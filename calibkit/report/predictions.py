@@ -39,16 +39,11 @@ import numpy as np
 
 from calibkit.arrays import Array, ArrayLike, as_confidence_correct, as_labels, to_numpy
 from calibkit.files import named, shown
-from calibkit.precision import Floor
-from calibkit.precision import log_probs as log_probs
+from calibkit.precision import Floor, log_probs
 from calibkit.report import doubts, given, readers
 from calibkit.report.given import Given
 from calibkit.report.model import Predictions as Predictions
-from calibkit.report.model import check_same as check_same
-from calibkit.report.model import inputs_of as inputs_of
 from calibkit.report.names import KEYS, few_of, one_line, text_of
-from calibkit.report.parts import as_printed as as_printed
-from calibkit.report.parts import probability as probability
 from calibkit.report.readers.content import Watched
 from calibkit.report.readers.labels import NO_LABEL, as_text, minus_one_is_class, numbered
 from calibkit.report.readers.rows import checked
