@@ -18,7 +18,8 @@ import numpy as np
 
 from calibkit import stats
 from calibkit.arrays import softmax
-from calibkit.report import assessment, deploy, estimates, predictions
+from calibkit.precision import log_probs
+from calibkit.report import assessment, deploy, estimates, harm, predictions
 
 TYPES = (np.float16, np.float32, np.float64)
 KINDS = ("logits", "sharp", "flat", "shifted", "votes", "rounded", "large", "small")
@@ -115,11 +116,11 @@ def fresh_of(seed: int) -> tuple[str, str]:
         if about["refused"]:
             return name, "refused"
         new = predictions.from_arrays({what: z, "labels": labels})
-        logits = predictions.log_probs(z, data.floor) if probs else new.logits
+        logits = log_probs(z, data.floor) if probs else new.logits
         before, after = softmax(logits[n:].astype(np.float64)), model.predict_proba(logits[n:])
     floor = np.min(data.floor.each) / k if data.floor else 1e-12
     size = about["harm"]["samples"]
-    found = deploy.harm(before, after, labels[n:], about["harm"]["fitted"], size, floor)
+    found = harm.harm(before, after, labels[n:], about["harm"]["fitted"], size, floor)
     worse = stats.seed_interval(
         ((after - np.eye(k)[labels[n:]]) ** 2 - (before - np.eye(k)[labels[n:]]) ** 2).sum(axis=1)
     )

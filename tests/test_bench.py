@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from calibkit import cli, metrics, posthoc, stats
-from calibkit.report import paired, predictions, text
+from calibkit.report import compared_words, paired, predictions
 from calibkit_companion import bench, results
 from calibkit_companion.experiments import plan
 from calibkit_companion.experiments.method import parse
@@ -354,10 +354,10 @@ def test_every_pair_is_compared_with_corrected_intervals():
     )["accuracy"]
     assert wider.low < plain.low and wider.high > plain.high
     assert wider.estimate == pytest.approx(plain.estimate)
-    words = {answer["title"] for answer in text.compared(numbers)}
+    words = {answer["title"] for answer in compared_words.compared(numbers)}
     assert "Accuracy: good beats all others" in words and "AURC: good beats all others" in words
     two = paired.compare([model(1, 1), model(3, 2, name="good")])
-    assert text.compared(two)[0]["title"] == "Accuracy: good beats m"
+    assert compared_words.compared(two)[0]["title"] == "Accuracy: good beats m"
 
 
 def test_models_of_other_samples_are_refused():

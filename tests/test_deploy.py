@@ -17,6 +17,7 @@ from scipy.stats import ttest_1samp
 
 from calibkit import cli, metrics, posthoc
 from calibkit.arrays import softmax
+from calibkit.precision import log_probs
 from calibkit.report import (
     assessment,
     comparison,
@@ -182,7 +183,7 @@ def test_zeros_are_read_in_production_as_they_were_in_the_file(folder, name):
     model.save("map.json", **about)
     kept = posthoc.load("map.json")
     expected = model.predict_proba(data.logits)  # what the map gives for the file itself
-    here = kept.predict_proba(predictions.log_probs(probs, kept.about_["floor"]))
+    here = kept.predict_proba(log_probs(probs, kept.about_["floor"]))
     np.testing.assert_array_equal(here, expected)
     np.save("p.npy", probs)
     apply = "calibrated_top" if name in ("top", "histogram") else "calibrated"

@@ -10,7 +10,16 @@ from scipy.special import expit, logit
 from sklearn import metrics as sk
 
 from calibkit import cli, report, stats
-from calibkit.report import assessment, compared_words, predictions, text, thresholds
+from calibkit.report import (
+    as_tables,
+    assessment,
+    compared_words,
+    parts,
+    predictions,
+    text,
+    thresholds,
+    written,
+)
 from calibkit.report import page as html_page
 from calibkit.report import positive as two
 from calibkit.report.scores import Score
@@ -83,7 +92,7 @@ def test_a_cost_ratio_of_calibrated_probabilities_is_the_textbook_threshold():
 
 
 def test_thresholds_are_chosen_on_the_validation_set(numbers, fraud):
-    q = predictions.probability(fraud.val_logits, 1, fraud.val_own)
+    q = parts.probability(fraud.val_logits, 1, fraud.val_own)
     z = fraud.val_labels == 1
     for row in numbers.positive.thresholds:
         threshold = thresholds.choose(row["rule"], row["value"], q, z)
@@ -175,7 +184,7 @@ def test_the_same_prevalence_is_not_called_another(numbers):
 def test_the_headline_is_about_the_positive_class(numbers):
     first, ranking, decisions, remedy = text.verdict(numbers)
     assert first["title"] == "Probability of “fraud” is far too high"
-    assert text.percent(P.mean()) in first["text"] and "Class weights" in first["text"]
+    assert written.percent(P.mean()) in first["text"] and "Class weights" in first["text"]
     at = numbers.positive.decisions
     assert f"{at['false']:,} of {at['flagged']:,} called “fraud” are not" in decisions["title"]
     assert "“fraud” stands out" in ranking["title"]
@@ -289,7 +298,7 @@ def test_a_second_model_is_compared_by_the_positive_class(tmp_path):
     answer = text.verdict(numbers)[-1]
     assert re.search("better in .*ROC AUC, average precision", answer["text"])
     assert "accuracy" not in answer["text"]
-    table = text.tables(numbers)["comparison"]
+    table = as_tables.tables(numbers)["comparison"]
     assert table.index.tolist()[:4] == [
         f"{label} (%)" for label in compared_words._OF_EVENT.values()
     ]

@@ -12,7 +12,7 @@ import pytest
 
 from calibkit import metrics, posthoc
 from calibkit.arrays import softmax
-from calibkit.report import predictions
+from calibkit.report import parts, predictions
 from calibkit.report.readers import memory
 
 RNG = np.random.default_rng(0)
@@ -814,5 +814,5 @@ def test_printed_probabilities_tie_as_printed():
     data = predictions.from_arrays({"probs": probs, "labels": np.arange(3000) % 3})
     distinct = np.unique(data.test.outcomes.confidence)
     assert len(distinct) <= 100 and (distinct == distinct.round(2)).all()
-    tiny = predictions.as_printed(np.array([1 - 1e-16, 1 - 1e-12, 1e-12]))
+    tiny = parts.as_printed(np.array([1 - 1e-16, 1 - 1e-12, 1e-12]))
     assert tiny.tolist() == [1 - 1e-16, 1 - 1e-12, 1e-12]

@@ -17,9 +17,11 @@ import pytest
 from calibkit import cli, explorable, metrics, posthoc, report, stats, terms
 from calibkit.arrays import softmax
 from calibkit.report import (
+    as_tables,
     assessment,
     deploy,
     estimates,
+    groups,
     html,
     predictions,
     recalibration,
@@ -123,10 +125,10 @@ def test_gap_has_the_textbook_interval(data, numbers):
 def test_a_few_samples_that_are_all_right_are_no_certainty():
     """60 of 60 right at 0.99 each: 0.99 promises no error in more than half of such samples."""
     confidence = np.random.default_rng(0).normal(0.99, 0.001, 60)
-    (row,) = assessment.by_group(np.zeros(60), confidence, np.ones(60, bool), None)
+    (row,) = groups.by_group(np.zeros(60), confidence, np.ones(60, bool), None)
     assert row["gap"].estimate == pytest.approx(-0.01, abs=1e-3)
     assert row["gap"].low < 0 < row["gap"].high and not row["stands_out"]
-    (row,) = assessment.by_group(np.zeros(60), confidence - 0.2, np.ones(60, bool), None)
+    (row,) = groups.by_group(np.zeros(60), confidence - 0.2, np.ones(60, bool), None)
     assert row["stands_out"]
 
 
@@ -185,7 +187,7 @@ def test_a_target_out_of_reach_has_no_threshold():
     assert point["threshold"] is None and point["accepted"] == 0
     assert math.isnan(point["risk"].estimate) and point["kept"] is None
     numbers = assessment.assess(data, target_risk=[0.01])
-    assert text.tables(numbers)["operating_points"]["Threshold"].tolist() == ["–"]
+    assert as_tables.tables(numbers)["operating_points"]["Threshold"].tolist() == ["–"]
     assert numbers.main_point is None
     assert text._on_threshold(numbers)["title"] == "No threshold to recommend"
 
@@ -198,10 +200,10 @@ def test_a_threshold_is_recommended_only_if_it_clearly_helps():
         data = predictions.from_arrays({"logits": logits, "labels": (logits.argmax(1) + wrong) % 3})
         numbers = assessment.assess(data)
         assert text.verdict(numbers)[2]["title"] == "No threshold to recommend", seed
-        assert "Accepted" not in text.tables(numbers)["predicted"]
+        assert "Accepted" not in as_tables.tables(numbers)["predicted"]
     useful = assessment.assess(make(n=2000))
     assert text.verdict(useful)[2]["title"].startswith("Accept answers with a confidence of ")
-    assert "Accepted" in text.tables(useful)["predicted"]
+    assert "Accepted" in as_tables.tables(useful)["predicted"]
 
 
 def test_where_nothing_is_wrong_no_threshold_is_missed(tmp_path):
@@ -338,7 +340,7 @@ def test_probability_zero_is_an_infinite_nll():
     assert found["nll"] == math.inf == metrics.nll(probs, data.labels)
     numbers = assessment.assess(data)
     assert html.plain(numbers)["recalibration"]["histogram binning"]["nll"] == "inf"
-    assert text.tables(numbers)["recalibration"].loc["histogram binning", "NLL"] == "∞"
+    assert as_tables.tables(numbers)["recalibration"].loc["histogram binning", "NLL"] == "∞"
 
 
 def test_groups_by_counting(data, numbers):
@@ -370,7 +372,7 @@ def test_a_group_that_is_off_is_found():
         "off": True,
     }
     assert "1 of 2 groups, most in “off” (+" in text.verdict(numbers)[0]["text"]
-    assert text.tables(numbers)["groups"].loc["off", "Verdict"] == "over-confident"
+    assert as_tables.tables(numbers)["groups"].loc["off", "Verdict"] == "over-confident"
 
 
 def test_comparison_is_paired(data):
@@ -381,12 +383,12 @@ def test_comparison_is_paired(data):
     assert {*metrics.ranked_metrics(), "nll", "brier"} == set(names)
     expected = stats.compare(data.logits, worse.logits, data.labels, names, n=FEW)
     assert pair["difference"] == expected
-    better = text.tables(numbers)["comparison"].iloc[:, -1].str[-1]
+    better = as_tables.tables(numbers)["comparison"].iloc[:, -1].str[-1]
     assert better["Excess ECE (%)"] == better["NLL"] == "✓"
     assert better["ECE (%)"] == better["MCE (%)"] == "]"  # see its excess
     assert better["Accuracy (%)"] == "]"  # a temperature changes no answer
     back = assessment.assess(worse, data)
-    assert text.tables(back)["comparison"].loc["Excess ECE (%)"].iloc[-1][-1] == "✗"
+    assert as_tables.tables(back)["comparison"].loc["Excess ECE (%)"].iloc[-1][-1] == "✗"
     assert "better in excess ECE" in text.verdict(numbers)[-1]["text"]
     assert "worse in excess ECE" in text.verdict(back)[-1]["text"]
     found = metrics.per_sample(worse.logits, worse.labels)
@@ -428,7 +430,7 @@ def test_each_sample_is_looked_at_once(monkeypatch):
 
 
 def test_every_metric_of_the_table_has_its_own_name_and_explanation(numbers):
-    table = text.tables(numbers)["metrics"]
+    table = as_tables.tables(numbers)["metrics"]
     shown = [name for name in numbers.metrics if not name.startswith("eq9_")]
     assert table.index.tolist() == [terms.METRICS[name][0] for name in shown]
     assert table.index.is_unique and table["What it is"].is_unique
@@ -480,7 +482,7 @@ def test_the_headline_threshold_halves_the_errors():
     assert point["target"] <= error / 2
     larger = [p["target"] for p in numbers.operating_points if p["target"] > point["target"]]
     assert all(target > error / 2 for target in larger)
-    assert text.percent(point["coverage"]) in text.verdict(numbers)[2]["text"]
+    assert written.percent(point["coverage"]) in text.verdict(numbers)[2]["text"]
 
 
 @pytest.mark.parametrize(
@@ -498,7 +500,7 @@ def test_the_headline_threshold_halves_the_errors():
     ],
 )
 def test_percentages_are_as_precise_as_they_are_sure(value, expected):
-    assert text.percent(value).replace("\u00a0", " ") == expected
+    assert written.percent(value).replace("\u00a0", " ") == expected
 
 
 @pytest.mark.parametrize(
@@ -513,7 +515,7 @@ def test_percentages_are_as_precise_as_they_are_sure(value, expected):
     ],
 )
 def test_thresholds_have_all_digits_and_two_of_what_they_lack(confidence, expected):
-    assert text.decimals(confidence) == expected
+    assert written.decimals(confidence) == expected
 
 
 def cautions_of(data):
@@ -681,7 +683,7 @@ def test_of_many_classes_the_worst_are_shown():
     labels = (softmax(logits).cumsum(1) > rng.random((6000, 1))).argmax(1)
     logits[:, 17] += 1.0  # named too often
     numbers = assessment.assess(predictions.from_arrays({"logits": logits, "labels": labels}))
-    assert len(numbers.by_class) == assessment.SHOWN == len(numbers.predicted)
+    assert len(numbers.by_class) == groups.SHOWN == len(numbers.predicted)
     assert numbers.by_class[0]["group"] == "17" and numbers.by_class[0]["stands_out"]
     assert sum(row["stands_out"] for row in numbers.by_class[1:]) <= 2
 
@@ -814,7 +816,7 @@ def test_the_same_file_gives_the_same_bytes(tmp_path, built, data):
 
 def test_the_page_says_what_the_tables_say(tmp_path, numbers):
     page = Page(html_page.write(numbers, tmp_path).read_text(encoding="utf-8"))
-    for name, frame in text.tables(numbers).items():
+    for name, frame in as_tables.tables(numbers).items():
         for row in frame.reset_index().itertuples(index=False):
             for cell in row:
                 assert " ".join(cell.split()) in page.text, name
@@ -866,7 +868,7 @@ def agree(page, data):
     """Card, table, both sliders and whoever applies the printed threshold accept the same."""
     numbers = assessment.assess(data)
     point, found = numbers.main_point, metrics.per_sample(data.logits, data.labels)
-    row = text.tables(numbers)["operating_points"].loc[written.share(point["target"])]
+    row = as_tables.tables(numbers)["operating_points"].loc[written.share(point["target"])]
     accept = found["confidence"] >= float(row["Threshold"])
     wrong = int((accept & ~found["correct"]).sum())
     assert row["Wrong / accepted"] == f"{wrong:,} / {accept.sum():,}"

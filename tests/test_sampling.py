@@ -9,6 +9,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from calibkit import cli, metrics, posthoc, stats
 from calibkit.report import (
+    as_tables,
     assessment,
     conformal,
     deploy,
@@ -455,5 +456,5 @@ def test_words_of_a_report_with_weights_and_clusters(folder):
     rng = np.random.default_rng(0)
     data = predictions.from_arrays(arrays | {"clusters": own, "weights": rng.random(len(own))})
     numbers = assessment.assess(data)
-    assert text.verdict(numbers) and text.tables(numbers)["bins"]["Samples"].size
+    assert text.verdict(numbers) and as_tables.tables(numbers)["bins"]["Samples"].size
     assert sum(numbers.reliability.count) == len(own)

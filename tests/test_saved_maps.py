@@ -14,10 +14,12 @@ from calibkit.report import (
     assessment,
     deploy,
     estimates,
+    harm,
     predictions,
     recalibration,
     text,
     thresholds,
+    written,
 )
 from calibkit.report.design import Design
 from calibkit.report.scores import Score
@@ -119,7 +121,8 @@ def test_a_threshold_that_flags_as_many_as_before_does():
     assert maps["beta calibration"]["same_flagged"] == maps["none"]["decisions"]["flagged"]
     said = " ".join(answer["text"] for answer in text.verdict(numbers))
     assert (
-        text.decimals(maps["beta calibration"]["same"]) in said and "flags as many as now" in said
+        written.decimals(maps["beta calibration"]["same"]) in said
+        and "flags as many as now" in said
     )
 
 
@@ -150,16 +153,16 @@ def test_what_ranks_large_scores_are_their_log_odds():
 def test_harm_by_hand():
     labels = np.zeros(100, int)
     before, after = np.tile([0.8, 0.2], (100, 1)), np.tile([0.4, 0.6], (100, 1))
-    found = deploy.harm(before, after, labels, fitted=3, samples=50)
+    found = harm.harm(before, after, labels, fitted=3, samples=50)
     assert found["nll"] == pytest.approx([np.log(2)] * 3)
     assert found["brier"] == pytest.approx([2 * 0.36 - 2 * 0.04] * 3)
     assert (found["nll_by_chance"], found["brier_by_chance"]) == (0.12, 0.06)
     assert found["harmful"] == ["nll", "brier"]
-    assert deploy.harm(after, before, labels, 3, 50)["harmful"] == []
+    assert harm.harm(after, before, labels, 3, 50)["harmful"] == []
     never = np.tile([0.0, 1.0], (100, 1))
-    found = deploy.harm(before, never, labels, 3, 50, floor=0.05)
+    found = harm.harm(before, never, labels, 3, 50, floor=0.05)
     assert found["nll"] == pytest.approx([np.log(0.8 / 0.05)] * 3)
-    found = deploy.harm(before, never, labels, 100, 50)
+    found = harm.harm(before, never, labels, 100, 50)
     assert (found["nll"], found["never"], found["harmful"]) == ([None] * 3, 100, ["nll"])
 
 
@@ -191,15 +194,15 @@ def test_the_interval_is_one_over_groups():
 def test_numbers_that_a_map_consists_of(name, k, expected):
     data = sampled(k=k, temperature=1.5)
     model = posthoc.MAPS[name]().fit(data["logits"], data["labels"])
-    assert deploy.parameters(model) == expected
+    assert harm.parameters(model) == expected
 
 
 def test_levels_and_bins_are_counted():
     p = np.array([0.2] * 10 + [0.6] * 10 + [0.9] * 10)
     labels = np.array(([0] * 8 + [1] * 2) + ([0] * 5 + [1] * 5) + ([0] * 1 + [1] * 9))
     logits = np.log(np.stack([1 - p, p], axis=1))
-    assert deploy.parameters(posthoc.IsotonicCalibration().fit(logits, labels)) == 3
-    assert deploy.parameters(posthoc.HistogramBinning().fit(logits, labels)) == 3
+    assert harm.parameters(posthoc.IsotonicCalibration().fit(logits, labels)) == 3
+    assert harm.parameters(posthoc.HistogramBinning().fit(logits, labels)) == 3
 
 
 def test_a_harmful_map_is_not_saved_unless_forced(folder, capsys):

@@ -51,6 +51,14 @@ def test_rows_of_zeros_hold_no_prediction(tmp_path, kind):
     assert "(rows 4, 78, 79, …)" in found.notes[0]
 
 
+def test_rows_of_zeros_beside_a_cluster(tmp_path):
+    probs, patient = PROBS.copy(), np.repeat(np.arange(N // 2), 2)
+    probs[3] = 0
+    found = predictions.read(save(tmp_path, probs=probs, patient=patient), cluster="patient")
+    np.testing.assert_array_equal(found.clusters, np.delete(patient, 3).astype(str))
+    assert found.cluster_name == "patient"
+
+
 def test_equal_logits_are_a_prediction(tmp_path):
     logits = RNG.normal(size=(N, K))
     logits[:9] = 0

@@ -13,28 +13,15 @@ import numpy as np
 
 from calibkit import __version__, curves, metrics, posthoc, stats
 from calibkit.arrays import Array
-from calibkit.report import (
-    conformal,
-    estimates,
-    paired,
-    positive,
-    predictions,
-    sampling,
-    thresholds,
-)
+from calibkit.report import conformal, estimates, paired, positive, sampling, thresholds
 from calibkit.report.checks import Checks, checks
 from calibkit.report.design import Design
 from calibkit.report.facts import Facts
-from calibkit.report.groups import SHOWN as SHOWN
 from calibkit.report.groups import ClassRow, GroupRow, by_answer, by_class, by_columns
-from calibkit.report.groups import by_group as by_group
+from calibkit.report.model import Predictions, check_same
 from calibkit.report.parts import Mapped
 from calibkit.report.points import OperatingPoint, main_point, operating_points, points_of
-from calibkit.report.predictions import Predictions
-from calibkit.report.recalibration import NAMES as NAMES
-from calibkit.report.recalibration import PER_CLASS as PER_CLASS
 from calibkit.report.recalibration import Results, recalibrated, recommended
-from calibkit.report.recalibration import guessing as guessing
 from calibkit.stats import Interval
 
 ROWS = 1_000_000  # samples that are used at most, chosen at random: intervals are narrow by then
@@ -155,7 +142,7 @@ def assess(
     """
     thresholds.check(data, target_risk, rules)
     if against is not None:
-        predictions.check_same(data, against, "against")
+        check_same(data, against, "against")
     data, against = sampling.counted(data, against)
     data, against = data.sample(ROWS), against and against.sample(ROWS)
     guessed = data.kind.two and data.positive is None

@@ -15,8 +15,8 @@ from calibkit.report import drift, html, matching, predictions, privacy, readers
 from calibkit.report import positive as classes
 from calibkit.report.compared_words import better, compared_tables, label, pair_name
 from calibkit.report.compared_words import compared as in_words
+from calibkit.report.model import Predictions, inputs_of
 from calibkit.report.paired import Comparison, clusters_of, compared, scored, weights_of
-from calibkit.report.predictions import Predictions
 
 
 def build(
@@ -88,7 +88,7 @@ def build(
                 "out"
             )
         models = drift.by_date(paths[0], **reading) if alone else _read(paths, labels, **reading)
-        inputs = predictions.inputs_of(*models)
+        inputs = inputs_of(*models)
         return drift.write(drift.compare(models), Path(out), rows, inputs, told)
     reading |= {"ids": ids or "", "cluster": cluster}
     if several:
@@ -97,7 +97,7 @@ def build(
         matches = matching.Matched(models, None, [])  # rows of one table need no matching
     else:
         matches = matching.matched(_read(paths, labels, **reading), ids)
-    inputs, by, said = predictions.inputs_of(*matches.models), matches.by, matches.notes
+    inputs, by, said = inputs_of(*matches.models), matches.by, matches.notes
     models, notes = _about(matches.models, positive)
     models, more = _drawn(models)
     del matches  # with the logits

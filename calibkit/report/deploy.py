@@ -17,8 +17,7 @@ from calibkit import __version__, metrics, posthoc, terms
 from calibkit.arrays import Array, are_log_probs, plain, softmax
 from calibkit.report import estimates, positive, sampling, thresholds
 from calibkit.report.design import Design
-from calibkit.report.harm import harm as harm
-from calibkit.report.harm import parameters as parameters
+from calibkit.report.harm import harm, parameters
 from calibkit.report.names import few_of
 from calibkit.report.predictions import Predictions
 from calibkit.report.recalibration import NAMES, guessing, recalibrated, recommended

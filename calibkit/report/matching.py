@@ -9,8 +9,8 @@ import numpy as np
 
 from calibkit.arrays import Array
 from calibkit.report.estimates import LEAST
+from calibkit.report.model import Predictions, check_same
 from calibkit.report.names import Naming, few_of
-from calibkit.report.predictions import Predictions, check_same
 
 SHARE = 0.5  # a column must match this share of the smallest table's rows to be used unasked
 

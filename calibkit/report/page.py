@@ -14,9 +14,9 @@ from calibkit.report import comparison, html, privacy, thresholds
 from calibkit.report.as_tables import tables
 from calibkit.report.assessment import ROWS, Assessment
 from calibkit.report.groups import SHOWN
+from calibkit.report.model import Predictions, inputs_of
 from calibkit.report.points import OperatingPoint
 from calibkit.report.positive import Positive
-from calibkit.report.predictions import Predictions, inputs_of
 from calibkit.report.recalibration import NAMES, PER_CLASS, scores_in
 from calibkit.report.text import cautions, verdict
 from calibkit.report.written import decimals, number, percent

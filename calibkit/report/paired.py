@@ -9,11 +9,11 @@ import numpy as np
 
 from calibkit import __version__, curves, stats
 from calibkit.arrays import Array
-from calibkit.report import estimates, predictions
+from calibkit.report import estimates
 from calibkit.report.design import Design
 from calibkit.report.facts import Facts
+from calibkit.report.model import Predictions, check_same
 from calibkit.report.names import after
-from calibkit.report.predictions import Predictions
 from calibkit.resampling import as_groups
 from calibkit.stats import Interval
 
@@ -175,7 +175,7 @@ def scored(models: list[Predictions]) -> Scored:
         raise ValueError(f"predictions: got {len(models)} models, expected 2 to {MOST}")
     first = models[0]
     for other in models[1:]:
-        predictions.check_same(first, other, other.name)
+        check_same(first, other, other.name)
     weights, (groups, cluster) = weights_of(models), clusters_of(models)
     two = all(m.kind.two for m in models)
     event = first.positive if two else None

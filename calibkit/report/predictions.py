@@ -39,16 +39,11 @@ import numpy as np
 
 from calibkit.arrays import Array, ArrayLike, as_confidence_correct, as_labels, to_numpy
 from calibkit.files import named, shown
-from calibkit.precision import Floor
-from calibkit.precision import log_probs as log_probs
+from calibkit.precision import Floor, log_probs
 from calibkit.report import doubts, given, readers
 from calibkit.report.given import Given
 from calibkit.report.model import Predictions as Predictions
-from calibkit.report.model import check_same as check_same
-from calibkit.report.model import inputs_of as inputs_of
 from calibkit.report.names import KEYS, few_of, one_line, text_of
-from calibkit.report.parts import as_printed as as_printed
-from calibkit.report.parts import probability as probability
 from calibkit.report.readers.content import Watched
 from calibkit.report.readers.labels import NO_LABEL, as_text, minus_one_is_class, numbered
 from calibkit.report.readers.rows import checked
@@ -339,7 +334,7 @@ def _doubts_of_answers(
     answers: ArrayLike, logits: Array, keep: Array, names: tuple[str, ...], notes: list[str]
 ) -> list[str]:
     """Doubts about the answers that the file gives; harmless differences become a note."""
-    answers = np.asarray(to_numpy(answers))
+    answers = to_numpy(answers)
     if answers.shape != keep.shape:
         return []
     answers, k = as_text(answers)[keep], logits.shape[1]
@@ -400,12 +395,12 @@ def _with_minus_one(
     kind = "logits" if "logits" in arrays else "probs"
     shape = np.shape(to_numpy(arrays.get(kind, ()), kind))
     k = 2 if len(shape) == 1 else max(shape[-1], 2) if shape else 0
-    given = [np.asarray(to_numpy(arrays[key], key)) for key in keys if key.endswith("labels")]
+    given = [to_numpy(arrays[key], key) for key in keys if key.endswith("labels")]
     moved = minus_one_is_class(given, k, names, asked)
     if moved is None:
         return arrays, names
     notes.append(moved.note)
-    changed = {key: moved.of(np.asarray(to_numpy(arrays[key], key))) for key in keys}
+    changed = {key: moved.of(to_numpy(arrays[key], key)) for key in keys}
     return {**arrays, **changed}, moved.names
 
 

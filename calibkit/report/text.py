@@ -1,24 +1,12 @@
 """Say in words what the numbers of a report mean: statements and cautions."""
 
-from calibkit.report.as_tables import tables as tables
+from calibkit.report import event_cards
 from calibkit.report.assessment import Assessment
-from calibkit.report.compared_words import compared as compared
 from calibkit.report.compared_words import on_comparison
 from calibkit.report.estimates import FEW
-from calibkit.report.event_cards import (
-    on_decisions,
-    on_positives,
-    on_probability,
-    on_shift,
-    right_on_average,
-    standing_out,
-    stands_out,
-)
 from calibkit.report.map_card import leaks, on_recalibration
 from calibkit.report.words import Statement, card, doubtful, say
-from calibkit.report.written import decimals as decimals
-from calibkit.report.written import negative
-from calibkit.report.written import percent as percent
+from calibkit.report.written import decimals, negative
 
 
 def verdict(numbers: Assessment) -> list[Statement]:
@@ -44,8 +32,8 @@ def verdict(numbers: Assessment) -> list[Statement]:
     if numbers.doubts:
         return doubtful(numbers.doubts)
     if numbers.positive:
-        cards = [on_probability, on_positives, on_decisions, on_recalibration]
-        cards += [on_shift] if numbers.positive.shift else []
+        cards = [event_cards.on_probability, event_cards.on_positives, event_cards.on_decisions]
+        cards += [on_recalibration, *[event_cards.on_shift] * (numbers.positive.shift is not None)]
     else:
         cards = [_on_calibration, _on_errors, _on_threshold, on_recalibration]
     cards += [_on_sets] if numbers.conformal else []
@@ -116,10 +104,10 @@ def _worse_than_one_class(numbers: Assessment) -> bool:
 
 def _on_calibration(numbers: Assessment) -> Statement:
     """The statement on the mean confidence beside the accuracy."""
-    gap, off = numbers.gap, standing_out(numbers)
+    gap, off = numbers.gap, event_cards.standing_out(numbers)
     sure, size = gap.outcome() in ("higher", "lower"), abs(gap.estimate)
     too_high = gap.estimate > 0
-    title, tone = right_on_average(numbers, numbers.metrics["ece"], numbers.chance_ece)
+    title, tone = event_cards.right_on_average(numbers, numbers.metrics["ece"], numbers.chance_ece)
     if sure:
         much = "Slightly " if size < 0.01 else "Strongly " if size >= 0.05 else ""
         title = f"{much}{'over' if too_high else 'under'}-confident".capitalize()
@@ -134,7 +122,7 @@ def _on_errors(numbers: Assessment) -> Statement:
     if few < 10:
         title = "Too few errors to say" if errors < 10 else "Too few right answers to say"
         return card(title, say(numbers, "few_errors"), "unsure")
-    title, tone = stands_out("Errors", "stand", numbers.metrics["auroc"].estimate, few)
+    title, tone = event_cards.stands_out("Errors", "stand", numbers.metrics["auroc"].estimate, few)
     return card(title, say(numbers, "errors"), tone)
 
 

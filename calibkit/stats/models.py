@@ -6,19 +6,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from calibkit import metrics
-from calibkit.arrays import (
-    Array,
-    ArrayLike,
-    Kind,
-    as_confidence_correct,
-    as_labels,
-    as_logits,
-    as_probs,
-    log_odds,
-    softmax,
-    to_numpy,
-)
+from calibkit import arrays, metrics
+from calibkit.arrays import Array, ArrayLike, Kind, to_numpy
 from calibkit.resampling import effective_size
 
 # A name, or a function such as partial(metrics.risk_at_coverage, coverage=0.5).
@@ -74,19 +63,21 @@ class Model:
         self.by_sample: dict[str, Array]
         rank = getattr(logits, "rank", None)
         if isinstance(logits, Answers | Ranked | Samples):
-            confidence, correct = as_confidence_correct(*logits[:2])
+            confidence, correct = arrays.as_confidence_correct(*logits[:2])
             self.by_sample = {"confidence": confidence, "correct": correct}
             if isinstance(logits, Samples):
                 valid = ["nll", "brier"]
                 self.by_sample |= {name: to_numpy(getattr(logits, name), name) for name in valid}
         else:
-            scores = as_probs(logits, "logits") if kind == "probs" else as_logits(logits)
-            classes = as_labels(labels, scores.shape[1], len(scores))
+            scores = (
+                arrays.as_probs(logits, "logits") if kind == "probs" else arrays.as_logits(logits)
+            )
+            classes = arrays.as_labels(labels, scores.shape[1], len(scores))
             self.by_sample = metrics.per_sample(scores, classes, kind)
-            rank = log_odds(scores) if kind == "logits" and not by_confidence else None
+            rank = arrays.log_odds(scores) if kind == "logits" and not by_confidence else None
             valid = ["nll", "brier", *CLASSWISE]
             if any(name in CLASSWISE for name in names):
-                self.classwise = Classwise(softmax(scores, kind), classes)
+                self.classwise = Classwise(arrays.softmax(scores, kind), classes)
         self.ranked: dict[str, Callable[[metrics.Ranking], float]] = metrics.ranked_metrics(
             coverages=numbers_in("risk_at_coverage_", names),
             risks=numbers_in("coverage_at_risk_", names),

@@ -101,9 +101,7 @@ def trained(
     selection = plan.Selection.of(selection, **changes)
     both = _runs(method, selection)
     if missing := [run for run in both if folders.verify(run) is None]:
-        from calibkit_companion.training.loop import (
-            train,  # late: torch is slow to import, may be absent
-        )
+        from calibkit_companion.training.loop import train  # late: torch may be absent
 
         began = time.perf_counter()
         for done, run in enumerate(missing):

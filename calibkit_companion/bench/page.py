@@ -15,17 +15,8 @@ from calibkit.arrays import as_probs, softmax
 from calibkit.precision import log_of_map
 from calibkit.report import html
 from calibkit_companion import results
-from calibkit_companion.bench.methods import (
-    RANKING,
-    SCALED,
-    SHOWN,
-    arguments,
-    cost,
-    kind_and_source,
-    lacking_data,
-    rows,
-    trained,
-)
+from calibkit_companion.bench import methods as bench
+from calibkit_companion.bench.methods import RANKING, SCALED, SHOWN
 from calibkit_companion.experiments import plan, plugins
 from calibkit_companion.experiments.method import parse
 from calibkit_companion.pages import devices, figures, page, wording
@@ -52,7 +43,7 @@ def tried(text: str, runs: Results, log: Callable = lambda line: None) -> Rows:
         by NLL on validation data). For a score, the difference from the largest probability. For a
         metric, its value for the method minus its value for plain training.
     """
-    of_kind, source = kind_and_source(text)
+    of_kind, source = bench.kind_and_source(text)
     options = plugins.numbers(parse(text).options)
     function = plugins.guarded(source, plugins.load(source.name), **options)
     measure, to = {
@@ -123,7 +114,7 @@ def _scored(source, score: Callable, record: Record, labels: np.ndarray) -> dict
 
 def _measured(source, metric: Callable, record: Record, labels: np.ndarray) -> dict:
     given = record.arrays["test_logits"]
-    given = softmax(given) if arguments(source)[0] == "probs" else given
+    given = softmax(given) if bench.arguments(source)[0] == "probs" else given
     value, rng = float(metric(given, labels)), np.random.default_rng(0)  # the same resamples
     n, many = record.replicates.deviations.shape[1], len(labels)
     drawn = [metric(given[p], labels[p]) for p in (rng.integers(many, size=many) for _ in range(n))]
@@ -289,11 +280,11 @@ def build(
     """
     selection, out = plan.Selection.of(selection, **changes), Path(out)
     name = parse(what).name  # reads the file, once
-    of_kind, source = kind_and_source(name)
+    of_kind, source = bench.kind_and_source(name)
     places = [replace(selection, setting=s) for s in setting] or _places(selection, name, of_kind)
     left = []  # lines about settings that are left out
     if of_kind == "method":
-        why = {at: lacking_data(name, at) for at in places}
+        why = {at: bench.lacking_data(name, at) for at in places}
         places, left = [at for at in places if not why[at]], [*filter(None, why.values())]
         if not places:
             raise FileNotFoundError(left[0])
@@ -306,7 +297,7 @@ def build(
     for at in places:
         if of_kind == "method":
             try:
-                runs = trained(name, at, device=device, log=log)
+                runs = bench.trained(name, at, device=device, log=log)
             except ValueError as error:  # after a first setting, an error is only a note
                 if not blocks:
                     raise
@@ -357,7 +348,7 @@ def _places(selection: plan.Selection, name: str, of_kind: str) -> list[plan.Sel
 
 def _of_method(name: str, runs: Results, level: float) -> dict:
     """Make the block of the page about a method in one setting."""
-    passes = cost(runs, name)
+    passes = bench.cost(runs, name)
     said = answers(runs.compare(name, metric=SHOWN, level=level), QUESTIONS["method"], name)
     words = " and ".join(f"{times:.3g} × the {way}" for way, times in passes.items())
     dear = max(passes.values()) > 1.01
@@ -365,7 +356,7 @@ def _of_method(name: str, runs: Results, level: float) -> dict:
     title = "Cost: " + (f"{max(passes.values()):.2g} times" if dear else "none")
     tone, text = "fair" if dear else "good", f"It takes {words} plain training."
     said.append({"title": title, "text": text, "tone": tone})
-    block = _block(runs, [name, "erm"], said, rows(runs, name))
+    block = _block(runs, [name, "erm"], said, bench.rows(runs, name))
     pictures = {k: html.picture(f) for k, f in _drawn(runs, name).items()}
     asked = runs.compare(name, metric=[*QUESTIONS["method"].values()])
     mixed = filter(None, [devices.said_of(asked.values())])

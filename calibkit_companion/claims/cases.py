@@ -4,21 +4,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from calibkit_companion.claims import preconditions
+from calibkit_companion.claims import preconditions, verdict
 from calibkit_companion.claims.claim import Claim
 from calibkit_companion.claims.settings import PUBLIC, Place
-from calibkit_companion.claims.verdict import (
-    DECIDED,
-    REFUTED,
-    Comparison,
-    Computed,
-    Doubt,
-    Joined,
-    Part,
-    Side,
-)
+from calibkit_companion.claims.verdict import Comparison, Doubt, Joined, Leaf, Part
 from calibkit_companion.experiments import plan
-from calibkit_companion.results import Number, Series
+from calibkit_companion.results import Series
 
 
 class Verdict(NamedTuple):
@@ -54,7 +45,7 @@ def judge(whole: Joined, alpha: float = 0.05) -> Verdict:
     found = leaving(surely)
     if len(perhaps) > len(surely):
         other = leaving(perhaps)
-        if other.outcome != found.outcome and {other.outcome, found.outcome} & {*DECIDED}:
+        if other.outcome != found.outcome and {other.outcome, found.outcome} & {*verdict.DECIDED}:
             return other._replace(outcome="unclear (precondition)")
     return found
 
@@ -97,7 +88,7 @@ class Case:
         if self.check is None:
             return Verdict("not tested", "not tested", "not tested")
         found = judge(self.check, alpha)
-        if self.doubt and found.outcome in DECIDED:
+        if self.doubt and found.outcome in verdict.DECIDED:
             return found._replace(outcome="unclear (precondition)", without="not tested")
         return found
 
@@ -105,7 +96,7 @@ class Case:
 def case_of(claim: Claim, place: Place) -> Case:
     """What is found for a claim in a place, with the doubts about its comparisons."""
     at = place.at(claim.comparisons[0].first) if claim.datasets else place
-    plain = isinstance(place.series(Side("erm", Number("accuracy"))), Series)
+    plain = isinstance(place.series(preconditions.erm("accuracy")), Series)
     if not claim.datasets and not plain:
         return Case(place, None, "no run of plain training")
     methods = {m for c in claim.comparisons for side in c.sides for m in side.methods}
@@ -117,7 +108,7 @@ def case_of(claim: Claim, place: Place) -> Case:
     learned_less: dict[Doubt, None] = {}
     left_out = []
 
-    def find(leaf: Comparison | Computed) -> Part | None:
+    def find(leaf: Leaf) -> Part | None:
         if preconditions.errors_accepted(leaf, place):
             left_out.append(leaf)
             return None
@@ -148,7 +139,7 @@ def refuted(claim: Claim, outcomes: Iterable[str]) -> bool:
     if claim.exists or claim.across == "all":
         return not claim.exists
     tested = [outcome for outcome in outcomes if outcome != "not tested"]
-    failed = sum(outcome in REFUTED for outcome in tested)
+    failed = sum(outcome in verdict.REFUTED for outcome in tested)
     return failed > 1 and 2 * failed > len(tested)
 
 
@@ -180,7 +171,7 @@ def shares(shown: list[Case]) -> dict[str, float]:
     while left:
         alpha = 0.05 / len(left)
         alphas |= {case.place.column: alpha for case in left}
-        undecided = [case for case in left if case.verdict(alpha).outcome not in DECIDED]
+        undecided = [case for case in left if case.verdict(alpha).outcome not in verdict.DECIDED]
         if len(undecided) == len(left):
             break
         left = undecided

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from calibkit import stats, terms
 from calibkit_companion.claims.claim import Claim
-from calibkit_companion.claims.verdict import Comparison, Computed, Joined, Part, Side, known
+from calibkit_companion.claims.verdict import Comparison, Joined, Leaf, Part, Side, known
 from calibkit_companion.experiments import plan
 from calibkit_companion.experiments.method import parse
 from calibkit_companion.results import Number
@@ -59,7 +59,7 @@ def printed(claim: Claim) -> Printed:
     return Printed(outcome, held >= found.needed()[0], held, len(found.parts))
 
 
-def _from_print(leaf: Comparison | Computed, cells: Mapping, place: tuple[str, str]) -> Part | None:
+def _from_print(leaf: Leaf, cells: Mapping, place: tuple[str, str]) -> Part | None:
     """A comparison of printed means in a place, with the ± where it is printed; None without it."""
     signed = signed_cells(leaf, cells, place) if isinstance(leaf, Comparison) else []
     if not signed:

@@ -13,7 +13,7 @@ import numpy as np
 from calibkit import stats, terms
 from calibkit_companion.claims.claim import Claim
 from calibkit_companion.claims.settings import Place
-from calibkit_companion.claims.verdict import Comparison, Computed, Doubt, Side
+from calibkit_companion.claims.verdict import Computed, Doubt, Leaf, Side
 from calibkit_companion.results import Number
 from calibkit_companion.results import printed as tables
 from calibkit_companion.results.number import LEARNS
@@ -59,7 +59,7 @@ def of_setting(claim: Claim, place: Place) -> Iterator[Doubt]:
         yield Doubt("its authors sum the loss over the batch, here it is averaged")
     if needs.get("overconfident"):
         least = overconfidence(claim.paper) / 2
-        over = place.interval(_erm("confidence"), _erm("accuracy"))
+        over = place.interval(erm("confidence"), erm("accuracy"))
         if not isnan(over.estimate) and (met := above(over, least)) is not True:
             yield Doubt(
                 f"plain training is over-confident by {over.format(100, 1)} points"
@@ -67,7 +67,7 @@ def of_setting(claim: Claim, place: Place) -> Iterator[Doubt]:
                 sure=met is False,
             )
     if needs.get("memorised"):
-        learned = place.interval(_erm("train_accuracy"))
+        learned = place.interval(erm("train_accuracy"))
         if not isnan(learned.estimate) and (met := above(learned, MEMORISED)) is not True:
             yield Doubt(
                 f"plain training knows {learned.format(100, 1)} % of its training set by heart"
@@ -75,7 +75,7 @@ def of_setting(claim: Claim, place: Place) -> Iterator[Doubt]:
                 sure=met is False,
             )
     if "decays" in needs:
-        change = place.interval(_erm("auroc", since="third_rate"))
+        change = place.interval(erm("auroc", since="third_rate"))
         if not isnan(change.estimate) and (less := above(change, -needs["decays"])) is not False:
             yield Doubt(
                 f"the AUROC of plain training changes by {change.format(100, 1, sign=True)} points "
@@ -98,7 +98,7 @@ def _presumed(what: str, is_open: bool) -> str:
     return f"; the claim presumes {what}" + "; whether that is so is open" * is_open
 
 
-def of_comparison(leaf: Comparison | Computed, claim: Claim, place: Place) -> list[Doubt]:
+def of_comparison(leaf: Leaf, claim: Claim, place: Place) -> list[Doubt]:
     """What the methods of a comparison fail of what the claim presumes, for sure or perhaps."""
     if isinstance(leaf, Computed):
         return []
@@ -113,7 +113,7 @@ def of_comparison(leaf: Comparison | Computed, claim: Claim, place: Place) -> li
     method = leaf.first.method
     if leaf.calibrating and method != "erm":
         ece = Side(method, Number("ece"))
-        raised = above(place.at(leaf.first).interval(ece, _erm("ece")), 0.0)
+        raised = above(place.at(leaf.first).interval(ece, erm("ece")), 0.0)
         if raised is not False:
             why = NOT_LOWERED if raised else PERHAPS_NOT_LOWERED
             found.append(Doubt(why, terms.label(method), bool(raised)))
@@ -124,11 +124,11 @@ def _fits(place: Place, method: str, metric: str) -> bool | None:
     """Whether a method is within two points of plain training: None on the edge."""
     if method == "erm":
         return True
-    less = place.interval(Side(method, Number(metric)), _erm(metric))
+    less = place.interval(Side(method, Number(metric)), erm(metric))
     return True if isnan(less.estimate) else above(less, -LEARNS)
 
 
-def learned_less(leaf: Comparison | Computed, claim: Claim, place: Place) -> list[Doubt]:
+def learned_less(leaf: Leaf, claim: Claim, place: Place) -> list[Doubt]:
     """Methods of a comparison that fit their training set less well than plain training.
 
     They are as accurate as plain training on the test set, and so are judged like the others.
@@ -144,16 +144,16 @@ def learned_less(leaf: Comparison | Computed, claim: Claim, place: Place) -> lis
     return found
 
 
-def errors_accepted(leaf: Comparison | Computed, place: Place) -> bool:
+def errors_accepted(leaf: Leaf, place: Place) -> bool:
     """Whether it is about a coverage at which wrong answers have to be accepted."""
     if isinstance(leaf, Computed) or not leaf.rejects:
         return False
-    right = place.at(leaf.first).interval(_erm("accuracy")).estimate
+    right = place.at(leaf.first).interval(erm("accuracy")).estimate
     rejected = 1 - float(leaf.first.number.metric.rpartition("_")[2])
     return rejected < leaf.rejects * (1 - right)
 
 
-def _erm(metric: str, **which) -> Side:
+def erm(metric: str, **which) -> Side:
     """A number of plain training; `which` are further fields of `Number`."""
     return Side("erm", Number(metric, **which))
 

@@ -10,7 +10,7 @@ from math import inf, isnan, nan
 
 from calibkit import confidence, stats, terms
 from calibkit_companion.claims.claim import claims
-from calibkit_companion.claims.verdict import Comparison, Computed, Part, Side, known
+from calibkit_companion.claims.verdict import Comparison, Computed, Leaf, Part, Side, known
 from calibkit_companion.claims.words import coefficients, described
 from calibkit_companion.data.cache import cache_root
 from calibkit_companion.experiments import looks, plan
@@ -54,7 +54,7 @@ class Place:
         each = [runs.series(method, number, **changes) for method in side.methods]
         for method, its in zip(side.methods, each, strict=True):
             if not its.values and not side.dataset:
-                return "no run of", terms.label(method)
+                return "no run of", terms.inside(terms.label(method))
             if not its.values:
                 where = terms.DATASETS.get(side.dataset, side.dataset)
                 return (
@@ -93,7 +93,7 @@ class Place:
             return lacks[0]
         return sides[0] - (sides[1] if len(sides) > 1 else leaf.second)
 
-    def part(self, leaf: Comparison | Computed) -> Part:
+    def part(self, leaf: Leaf) -> Part:
         """What is known of a comparison here: its interval at any level, or what lacks."""
         if isinstance(leaf, Computed):
             return Part(leaf, known(*[mathematics()[leaf.name]] * 3))

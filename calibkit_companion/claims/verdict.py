@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import inf, isnan, nan
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from calibkit import stats
 from calibkit_companion.claims.sequential import each_look
@@ -60,6 +60,7 @@ class Computed:
     says: str = ""
 
 
+Leaf: TypeAlias = Comparison | Computed
 REFUTED = ("falls short", "reversed")
 DECIDED = ("holds", *REFUTED)
 OUTCOMES = (*DECIDED, "unclear", "unclear (precondition)", "not tested")
@@ -129,7 +130,7 @@ class Part:
     series : its difference by seed
     """
 
-    leaf: Comparison | Computed
+    leaf: Leaf
     interval: Callable[..., stats.Interval] = known(nan, nan, nan)
     seeds: int = 0
     covers: str = ""
@@ -178,7 +179,7 @@ class Joined:
         for part in self.parts:
             yield from part.leaves() if isinstance(part, Joined) else [part]
 
-    def put(self, find: Callable[["Comparison | Computed"], "Part | None"]) -> "Joined":
+    def put(self, find: Callable[[Leaf], "Part | None"]) -> "Joined":
         """What is found for each leaf in its place; of what says nothing nothing is left."""
         each = (p.put(find) if isinstance(p, Joined) else find(p) for p in self.parts)
         kept = (p for p in each if p and not (isinstance(p, Joined) and not p.parts))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from calibkit import terms
-from calibkit_companion.claims.verdict import Comparison, Computed, Side
+from calibkit_companion.claims.verdict import Computed, Leaf, Side
 from calibkit_companion.experiments.method import parse
 from calibkit_companion.pages import page
 
@@ -62,7 +62,7 @@ def _side_label(side: Side) -> str:
     return text + f" with the {side.size} training set" * bool(side.size)
 
 
-def described(leaf: Comparison | Computed) -> str:
+def described(leaf: Leaf) -> str:
     """A comparison in words, without its number.
 
     >>> from calibkit_companion.claims.verdict import Comparison

@@ -46,7 +46,7 @@ class Asked:
             return None
         found = []
         for wanted in self.columns[role]:
-            some = [x for x in names if x == wanted or (wanted not in names and _like(x, wanted))]
+            some = [wanted] if wanted in names else [x for x in names if fnmatchcase(x, wanted)]
             if not some and role != "ignore":
                 shown = few_of(sorted(names) if isinstance(names, set) else names)
                 raise ValueError(f"column: got {few_of([wanted])}, expected columns among {shown}")
@@ -59,10 +59,6 @@ class Asked:
         if found and len(found) > 1:
             raise ValueError(f"column: got {few_of(found)} as {role}, expected one column")
         return found[0] if found else None
-
-
-def _like(name: str, pattern: str) -> bool:
-    return fnmatchcase(name, pattern)
 
 
 def parse(said: Mapping[str, str | Sequence[str]] | Sequence[str]) -> dict[str, tuple[str, ...]]:

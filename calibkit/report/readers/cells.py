@@ -1,14 +1,10 @@
 """Read the cells of a table's column as numbers, as labels, or as right and wrong."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from calibkit.arrays import Array
 from calibkit.report.names import few_of
-
-if TYPE_CHECKING:
-    import pandas as pd
+from calibkit.report.readers.frames import Series
 
 MISSING = ("", "na", "n/a", "nan", "none", "null", "?", "-", ".", "<na>")  # in a column of numbers
 RIGHT = ("true", "t", "1", "1.0", "yes", "y", "correct", "right", "pass", "passed", "c", "+")
@@ -16,7 +12,7 @@ WRONG = ("false", "f", "0", "0.0", "no", "n", "incorrect", "wrong", "fail", "fai
 WRONG += ("not correct",)
 
 
-def texts(column: "pd.Series") -> Array:
+def texts(column: Series) -> Array:
     """A column as text: 3.0 becomes "3", and an empty cell becomes ""."""
     gone = column.isna().to_numpy()
     if column.dtype.kind == "f":
@@ -26,7 +22,7 @@ def texts(column: "pd.Series") -> Array:
     return np.where(gone, "", column.astype(str).str.strip().to_numpy(dtype=str))
 
 
-def labels(column: "pd.Series") -> Array:
+def labels(column: Series) -> Array:
     """A column as an array of numbers or of strings; `ValueError` if a cell is empty."""
     if column.isna().any():
         row = int(column.isna().argmax()) + 1
@@ -36,7 +32,7 @@ def labels(column: "pd.Series") -> Array:
     return column.astype(str).to_numpy(dtype=str)
 
 
-def is_numeric(column: "pd.Series") -> bool:
+def is_numeric(column: Series) -> bool:
     """Whether a column holds numbers, judging text by its first 200 cells.
 
     Cells may be empty or percentages, and up to 5 % of the filled ones may be other text.
@@ -53,7 +49,7 @@ def is_numeric(column: "pd.Series") -> bool:
     return bool((~gone).any()) and bool(found[~gone].isna().mean() <= 0.05)
 
 
-def numbers(column: "pd.Series", missing: bool = False) -> Array:
+def numbers(column: Series, missing: bool = False) -> Array:
     """A column as numbers; a text such as "85%" becomes 0.85.
 
     With `missing`, an empty cell becomes NaN. Otherwise a `ValueError` names its row and column.
@@ -80,7 +76,7 @@ def numbers(column: "pd.Series", missing: bool = False) -> Array:
     return cells.to_numpy(dtype=np.float64) if gone.any() else cells.to_numpy()
 
 
-def _parsed(column: "pd.Series"):
+def _parsed(column: Series):
     """A column of text as numbers, with NaN for other text; and which cells are empty."""
     import pandas as pd
 
@@ -99,14 +95,14 @@ def _parsed(column: "pd.Series"):
     return cells, gone
 
 
-def in_percent(column: "pd.Series") -> bool:
+def in_percent(column: Series) -> bool:
     """Whether a cell of the column is text that ends with a percent sign."""
     if column.dtype.kind in "biuf":
         return False
     return bool(column.dropna().astype(str).str.strip().str.endswith("%").any())
 
 
-def right(column: "pd.Series") -> Array:
+def right(column: Series) -> Array:
     """Read a column that says which answers are right.
 
     A column of numbers is returned as it is. Words such as "true" and "incorrect" become bool.
@@ -123,7 +119,7 @@ def right(column: "pd.Series") -> Array:
     return np.isin(words, RIGHT)
 
 
-def is_right(column: "pd.Series") -> bool:
+def is_right(column: Series) -> bool:
     """Whether a column has exactly two values, one that means right and one that means wrong."""
     seen = {x.lower() for x in np.unique(texts(column)).tolist()} - set(MISSING)
     return len(seen) == 2 and len(seen & {*RIGHT}) == 1 and seen <= {*RIGHT, *WRONG}

@@ -1,7 +1,5 @@
 """Find the scores of the classes in a table: a column per class, one column, or a list per row."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from calibkit.arrays import Array
@@ -9,18 +7,14 @@ from calibkit.report.names import few_of, is_number
 from calibkit.report.readers import cells, columns, records, scales
 from calibkit.report.readers.asked import Asked, line
 from calibkit.report.readers.columns import Family
+from calibkit.report.readers.frames import DataFrame, Read, Series
 from calibkit.report.readers.roles import Roles
 from calibkit.report.readers.vocabulary import NAMES, WEAK
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 UNLABELLED = {"-1", "-100"}  # mean "no label", unless the labels are exactly -1 and 1
 
 
-def class_arrays(
-    frame: "pd.DataFrame", roles: Roles, asked: Asked, notes: list[str]
-) -> tuple[dict[str, Array], set[str]] | None:
+def class_arrays(frame: DataFrame, roles: Roles, asked: Asked, notes: list[str]) -> Read | None:
     """Read the scores (n, k) and the labels (n,) of a table.
 
     Parameters
@@ -57,7 +51,8 @@ def class_arrays(
     elif (found := _family(frame, roles, asked, notes)) is None:
         return None
     else:
-        arrays, used = _of_columns(frame, roles, asked, found, notes)
+        label = frame[roles.label]
+        arrays, used = _of_columns(frame, label, seen_labels(label, asked), found, notes)
     used |= {roles.label}
     if roles.answer and not records.is_list(frame[roles.answer]):
         arrays["answers"] = cells.texts(frame[roles.answer])
@@ -65,7 +60,7 @@ def class_arrays(
     return arrays, used
 
 
-def _of_lists(frame: "pd.DataFrame", roles: Roles, kind: str, name: str, notes: list[str]):
+def _of_lists(frame: DataFrame, roles: Roles, kind: str, name: str, notes: list[str]):
     kind, scores, sizes = records.matrix(frame[name], kind, notes)
     if records.is_list(frame[roles.label]):  # multi-label
         return {kind: scores, "labels": records.whole(frame[roles.label])}, {name}
@@ -74,44 +69,38 @@ def _of_lists(frame: "pd.DataFrame", roles: Roles, kind: str, name: str, notes: 
     return {kind: scores, "labels": labels}, {name}
 
 
-def seen_labels(column: "pd.Series", asked: Asked) -> list[str]:
+def seen_labels(column: Series, asked: Asked) -> list[str]:
     """The different labels of a column as text, sorted, without those that mean "no label"."""
     seen = set(cells.texts(column.drop_duplicates()).tolist()) - {""}
     classes = seen == {"-1", "1"} and asked.minus_one != "none"
     return sorted(seen if classes or asked.minus_one == "class" else seen - UNLABELLED)
 
 
-def _family(
-    frame: "pd.DataFrame", roles: Roles, asked: Asked, notes: list[str]
-) -> tuple[str, Family] | None:
-    """The columns of scores with their kind: "probs", "logits", or "" if no name tells it."""
+def _family(frame: DataFrame, roles: Roles, asked: Asked, notes: list[str]) -> Family | None:
+    """The columns of scores; None if there are none."""
     seen = seen_labels(frame[roles.label], asked)
     for kind in ("logits", "probs"):
         if said := asked.of(kind, [c for c in frame.columns if c not in {*roles.taken}]):
             said = [c for c in said if cells.is_numeric(frame[c])]
-            return kind, _said(frame, said, asked.columns[kind], seen, roles)
+            return _said(frame, said, asked.columns[kind], seen, roles)._replace(given=kind)
     rest = [
         c for c in frame.columns if c not in roles.taken and not c.lower().startswith("unnamed:")
     ]
     alone = [c for c in rest if c.lower() in (*NAMES["probs"], *NAMES["logits"])]
     found = _meant(frame, roles, columns.choose(frame, rest, seen, notes), alone)
     if found and len(found.columns) > 1:
-        return found.kind, found
+        return found
     if found and not alone:
-        names = _two_names(frame[roles.label], seen, found.names[0], False)
-        return found.kind, found._replace(names=names)
+        return found._replace(names=_two_names(frame[roles.label], seen, found.names[0], False))
     if roles.pairs:
         return None
     if len(alone) == 1:
-        return _kind_of_one(frame, alone[0]), Family(
-            alone, _two_names(frame[roles.label], seen, alone[0], True)
-        )
+        names = _two_names(frame[roles.label], seen, alone[0], True)
+        return Family(alone, names, given=_kind_of_one(frame, alone[0]))
     return _bare(frame, rest, roles, seen)
 
 
-def _meant(
-    frame: "pd.DataFrame", roles: Roles, found: Family | None, alone: list[str]
-) -> Family | None:
+def _meant(frame: DataFrame, roles: Roles, found: Family | None, alone: list[str]) -> Family | None:
     """Return `found`, or None if the scores are more likely in another column.
 
     Other candidates are a column called ``prob`` or ``score`` (`alone`), and a confidence with its
@@ -126,7 +115,7 @@ def _meant(
     return None if other and not columns.is_distribution(frame, found.columns) else found
 
 
-def _kind_of_one(frame: "pd.DataFrame", column: str) -> str:
+def _kind_of_one(frame: DataFrame, column: str) -> str:
     """The kind of a single column of scores, "logits" or "probs", from its name and values."""
     name = column.lower()
     if name not in NAMES["logits"]:
@@ -135,9 +124,7 @@ def _kind_of_one(frame: "pd.DataFrame", column: str) -> str:
     return "probs" if weak else "logits"
 
 
-def _said(
-    frame: "pd.DataFrame", said: list[str], patterns, seen: list[str], roles: Roles
-) -> Family:
+def _said(frame: DataFrame, said: list[str], patterns, seen: list[str], roles: Roles) -> Family:
     """The family of columns `said` by the caller; each class is called by what differs in them."""
     if not said:
         raise ValueError(f"column: got {few_of(patterns)}, expected columns of numbers")
@@ -151,44 +138,36 @@ def _said(
     return Family(said, names if "" not in names else said)
 
 
-def _bare(
-    frame: "pd.DataFrame", rest: list[str], roles: Roles, seen: list[str]
-) -> tuple[str, Family] | None:
+def _bare(frame: DataFrame, rest: list[str], roles: Roles, seen: list[str]) -> Family | None:
     """Columns that bear the names of classes, such as ``cat`` and ``dog``; None if none do."""
     found = columns.bare(frame, rest, seen)
     known = {*NAMES["confidence"], *NAMES["logprob"]}
     if not found.columns or all(c.lower() in known for c in found.columns):
         return None
-    if len(found.columns) == 1:
-        if roles.answer:  # the column may be the confidence of that answer
-            return None
-        names = _two_names(frame[roles.label], seen, found.columns[0], False)
-        return "", found._replace(names=names)
-    return "", found
+    if len(found.columns) > 1:
+        return found
+    if roles.answer:  # the column may be the confidence of that answer
+        return None
+    return found._replace(names=_two_names(frame[roles.label], seen, found.columns[0], False))
 
 
-def _of_columns(
-    frame: "pd.DataFrame", roles: Roles, asked: Asked, found: tuple[str, Family], notes: list[str]
-):
-    kind, family = found
+def _of_columns(frame: DataFrame, label: Series, seen: list[str], family: Family, notes: list[str]):
     single = all(frame[column].dtype == np.float32 for column in family.columns)
     values = [cells.numbers(frame[column]) for column in family.columns]
     scores = np.stack(values, axis=1).astype(np.float32 if single else np.float64)
-    if not kind:
+    if not family.kind:
         _check_probs(frame, scores, family)
-        kind = "probs"
+    kind = family.kind or "probs"
     if kind == "probs" and len(values) == 1 and scales.is_percent(scores, family.columns[0]):
         scores = scales.of_percent(scores, family.columns[0], notes)
-    labels, order, names = _matched(
-        frame[roles.label], seen_labels(frame[roles.label], asked), family, notes
-    )
-    if len(values) == 1:
-        order = [0]
+    labels, order = _matched(label, seen, family, notes)
+    names = [family.names[i] for i in order]
+    order = order if len(values) > 1 else [0]
     arrays = {kind: scores[:, order], "labels": labels, "class_names": np.array(names)}
     return arrays, {*family.columns}
 
 
-def _check_probs(frame: "pd.DataFrame", scores: Array, family: Family) -> None:
+def _check_probs(frame: DataFrame, scores: Array, family: Family) -> None:
     """Refuse columns whose names do not say that they are scores, unless they are probabilities."""
     if scores.min() >= -scales.SLACK and scores.max() <= 1 + scales.SLACK:
         return
@@ -212,8 +191,8 @@ def _check_probs(frame: "pd.DataFrame", scores: Array, family: Family) -> None:
 
 
 def _matched(
-    column: "pd.Series", seen: list[str], family: Family, notes: list[str]
-) -> tuple[Array, list[int], list[str]]:
+    column: Series, seen: list[str], family: Family, notes: list[str]
+) -> tuple[Array, list[int]]:
     """Match the labels with the columns of scores.
 
     Labels and columns are matched by name. If the labels are numbers that no column is called by,
@@ -221,31 +200,31 @@ def _matched(
 
     Returns
     -------
-    array (n,), list of int, list of str
-        The labels, the order in which to take the columns, and the names of the classes in it.
+    array (n,), list of int
+        The labels, and the order in which to take the columns.
     """
     names = family.names
     order = list(range(len(names)))
     whole = all(map(is_number, seen))
     if set(seen) <= set(names):
         labels = cells.labels(column)
-        return cells.texts(column) if labels.dtype.kind != "U" else labels, order, names
+        return cells.texts(column) if labels.dtype.kind != "U" else labels, order
     if seen == ["-1", "1"] or not whole or len(names) < 2:
-        return cells.labels(column), order, names
+        return cells.labels(column), order
     numbers = all(map(is_number, names))
     if numbers:
         order = sorted(order, key=lambda i: int(names[i]))
     names = [names[i] for i in order]
     if not numbers and set(names) == {f"not {names[1]}", names[1]}:  # from one column of scores
-        return cells.labels(column), order, names
-    shown = [family.columns[i] for i in order][:2] if len(family.columns) > 1 else []
-    if shown:
+        return cells.labels(column), order
+    if len(family.columns) > 1:
+        first, second = (family.columns[i] for i in order[:2])
         how = "in the order of their numbers" if numbers else "in their order in the file"
         notes.append(
             f"The labels are numbers that the columns' names do not have, so columns were matched "
-            f"by position, {how}: label 0 is {shown[0]!r}, 1 is {shown[1]!r}."
+            f"by position, {how}: label 0 is {first!r}, 1 is {second!r}."
         )
-    return cells.labels(column), order, names
+    return cells.labels(column), order
 
 
 def _two_names(labels, seen: list[str], name: str, alone: bool) -> list[str]:

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,18 +11,11 @@ from calibkit.arrays import row_sums
 from calibkit.report.names import few_of, is_number
 from calibkit.report.readers import cells
 from calibkit.report.readers.asked import line
+from calibkit.report.readers.frames import DataFrame
 from calibkit.report.readers.vocabulary import NAMES, PREFIXES
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 SEPARATORS = "_.-: /["
-CALIBRATED = (
-    "cal_",
-    "cal.",
-    "calibrated_",
-    "calibrated.",
-)  # beside raw columns, as H2O writes them
+CALIBRATED = ("cal_", "cal.", "calibrated_", "calibrated.")  # beside raw columns, as of H2O
 
 
 class Family(NamedTuple):
@@ -36,17 +29,20 @@ class Family(NamedTuple):
         The class of each column.
     prefix, suffix : str
         What every column's name has before and after the class.
+    given : str
+        The kind of scores, if something else than the names tells it.
     """
 
     columns: list[str]
     names: list[str]
     prefix: str = ""
     suffix: str = ""
+    given: str = ""
 
     @property
     def kind(self) -> str:
-        """The kind of scores that the names tell: "logits", "probs", or "" for neither."""
-        return kind_of(self.prefix or self.suffix.lstrip(SEPARATORS))
+        """The kind of scores that is given, or that the names tell: "logits", "probs", or ""."""
+        return self.given or kind_of(self.prefix or self.suffix.lstrip(SEPARATORS))
 
     @property
     def pattern(self) -> str:
@@ -75,7 +71,7 @@ def families(columns: Sequence[str], labels: Sequence[str]) -> list[Family]:
     rest of the name is the same in all columns of the family.
 
     >>> families(["p0", "p1", "age"], ["0", "1"])
-    [Family(columns=['p0', 'p1'], names=['0', '1'], prefix='p', suffix='')]
+    [Family(columns=['p0', 'p1'], names=['0', '1'], prefix='p', suffix='', given='')]
     >>> families(["id", ".pred_no", ".pred_yes"], ["no", "yes"])[0].prefix
     '.pred_'
     """
@@ -118,8 +114,12 @@ def _extended(columns, matched: dict[str, str], ends: tuple[str, str], numbers: 
 
 def _shared(names: list[str]) -> str:
     """The longest start that all names have in common and that ends in a separator; or ""."""
-    start = os.path.commonprefix(names) if len(names) > 1 else ""
-    return start[: max((start.rfind(x) for x in SEPARATORS), default=-1) + 1]
+    return _to_separator(os.path.commonprefix(names)) if len(names) > 1 else ""
+
+
+def _to_separator(name: str) -> str:
+    """A name up to its last separator, which is included; "" without a separator."""
+    return name[: max(map(name.rfind, SEPARATORS)) + 1]
 
 
 def numbered(columns: Sequence[str]) -> list[Family]:
@@ -127,7 +127,7 @@ def numbered(columns: Sequence[str]) -> list[Family]:
     groups: dict[str, list[str]] = {}
     for column in columns:
         digits = column.rstrip("0123456789")
-        prefix = digits if digits != column else column[: _last_separator(column) + 1]
+        prefix = digits if digits != column else _to_separator(column)
         groups.setdefault(prefix, []).append(column)
     for known in PREFIXES:
         alike = [c for c in columns if c.lower().startswith(known)]
@@ -140,16 +140,10 @@ def numbered(columns: Sequence[str]) -> list[Family]:
     ]
 
 
-def _last_separator(name: str) -> int:
-    return max(name.rfind(x) for x in SEPARATORS)
-
-
 # --- which of several families holds the scores ---
 
 
-def choose(
-    frame: "pd.DataFrame", rest: list[str], labels: list[str], notes: list[str]
-) -> Family | None:
+def choose(frame: DataFrame, rest: list[str], labels: list[str], notes: list[str]) -> Family | None:
     """Choose the family of columns that holds the scores.
 
     Parameters
@@ -202,14 +196,14 @@ def _named_by(columns: list[str], labels: list[str]) -> list[Family]:
     return found
 
 
-def _counted(frame: "pd.DataFrame", columns: list[str]) -> list[Family]:
+def _counted(frame: DataFrame, columns: list[str]) -> list[Family]:
     """Families of `numbered` whose prefix tells their kind; without any, those that sum to 1."""
     known = numbered(columns)
     said = [x for x in known if x.kind]
     return said or [x for x in known if len(x.columns) > 1 and is_distribution(frame, x.columns)]
 
 
-def _without_strangers(frame: "pd.DataFrame", family: Family, labels: list[str]) -> Family:
+def _without_strangers(frame: DataFrame, family: Family, labels: list[str]) -> Family:
     """Leave out columns that no label has, if only the others sum to 1 in each row.
 
     So ``Class_id`` beside ``Class_cat`` and ``Class_dog`` is no class.
@@ -227,7 +221,7 @@ def _says_scores(column: str) -> bool:
     return any(len(p) > 2 and column.lower().startswith(p) for p in PREFIXES)
 
 
-def _one_of(frame: "pd.DataFrame", found: list[Family], notes: list[str]) -> Family | None:
+def _one_of(frame: DataFrame, found: list[Family], notes: list[str]) -> Family | None:
     for kind in ("logits", "probs"):  # logits first: probabilities follow from them
         if said := [x for x in found if x.kind == kind]:
             return _raw(said, notes)
@@ -257,7 +251,7 @@ def _raw(found: list[Family], notes: list[str]) -> Family:
     )
 
 
-def is_distribution(frame: "pd.DataFrame", columns: Sequence[str]) -> bool:
+def is_distribution(frame: DataFrame, columns: Sequence[str]) -> bool:
     """Whether the columns sum to 1, or to 100, in every row without empty cells (within 5 %)."""
     try:
         values = np.stack([cells.numbers(frame[c], missing=True) for c in columns], axis=1)
@@ -272,7 +266,7 @@ def is_distribution(frame: "pd.DataFrame", columns: Sequence[str]) -> bool:
     return bool(np.abs(sums - whole).max() <= 0.05 * whole)
 
 
-def bare(frame: "pd.DataFrame", rest: list[str], labels: list[str]) -> Family:
+def bare(frame: DataFrame, rest: list[str], labels: list[str]) -> Family:
     """Columns that bear the names of the labels if these sum to 1; otherwise all of numbers."""
     columns = [c for c in rest if cells.is_numeric(frame[c])]
     own = [c for c in columns if c in labels]

@@ -1,14 +1,11 @@
 """Recognise a column of dates or times, and tell the user how to use it."""
 
 import re
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from calibkit.report.names import Naming
-
-if TYPE_CHECKING:
-    import pandas as pd
+from calibkit.report.readers.frames import Series
 
 _WRITTEN = re.compile(
     r"\d{4}([-/.])\d{1,2}\1\d{1,2}([T ]\d.*)?|\d{1,2}([-/.])\d{1,2}\3\d{4}([T ]\d.*)?|\d{4}-\d{2}"
@@ -17,7 +14,7 @@ _NAMED = re.compile(r"(^|_|\b)(date|time|day|month|timestamp|datetime|ts|at)(_|\
 _UNITS = {"s": (1e8, 4e9), "ms": (1e11, 4e12), "us": (1e14, 4e15), "ns": (1e17, 4e18)}
 
 
-def said(column: "pd.Series") -> str:
+def said(column: Series) -> str:
     """A note on how to split by a column (pandas.Series) of dates; "" if it holds no dates."""
     dates = _parsed(column)
     if dates is None or dates.nunique() < 2:
@@ -38,7 +35,7 @@ def said(column: "pd.Series") -> str:
     return note
 
 
-def _parsed(column: "pd.Series"):
+def _parsed(column: Series):
     """The dates in a column, without its empty cells; None if the column does not hold dates."""
     import pandas as pd
 

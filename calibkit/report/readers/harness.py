@@ -40,8 +40,8 @@ def harness_arrays(rows: list[dict[str, Any]], asked: Asked) -> Arrays:
     sizes = [len(choices) for choices in scores]
     if max(sizes, default=0) < 2:
         raise ValueError(
-            "got no question with two or more choices and one right answer, expected "
-            "multiple choice"
+            "got no question with two or more choices and one right answer, expected multiple "
+            "choice"
         )
     logits = np.full((len(kept), max(sizes)), -1e4)  # -1e4: the question has fewer choices
     for out, choices in zip(logits, scores, strict=True):
@@ -93,7 +93,7 @@ def _named(kept: list[dict[str, Any]], asked: Asked) -> dict[str, Array]:
         name = asked.ids or "doc_id"
         if asked.ids or all(name in row for row in kept):
             (ids,) = _fields(kept, (name,), "id")
-            arrays |= together({name: ids.astype(object)})
+            arrays |= together({name: ids})
     if not (asked.group or asked.cluster):
         return arrays
     inner = [{**row.get("doc", {}), **row} for row in kept]

@@ -1,7 +1,6 @@
 """Columns that name the samples, so that rows of several files can be matched."""
 
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -9,14 +8,12 @@ from calibkit.arrays import Array, to_numpy
 from calibkit.report.names import few_of, text_of
 from calibkit.report.readers import cells
 from calibkit.report.readers.asked import Asked
-
-if TYPE_CHECKING:
-    import pandas as pd
+from calibkit.report.readers.frames import DataFrame
 
 INDEX = "index"  # what the index of a data frame is called, if it has no name
 
 
-def of_frame(frame: "pd.DataFrame", free: Collection[str], asked: Asked) -> dict[str, Array]:
+def of_frame(frame: DataFrame, free: Collection[str], asked: Asked) -> dict[str, Array]:
     """The columns that name the samples of a table.
 
     They are the column that the caller asked for; or, if he asked for any, the index and all
@@ -42,21 +39,18 @@ def of_frame(frame: "pd.DataFrame", free: Collection[str], asked: Asked) -> dict
     columns |= {str(c): frame[c] for c in frame.columns}
     if asked.ids:
         _check(asked.ids, columns)
-        return together({asked.ids: _texts(columns[asked.ids])})
+        return together({asked.ids: cells.texts(columns[asked.ids])})
     fit = {c: x for c, x in columns.items() if c in free or c not in frame.columns}
     fit = {c: x for c, x in fit.items() if x.dtype.kind not in "fbcmM" and not x.isna().any()}
-    texts = {c: _texts(x) for c, x in fit.items() if isinstance(x.iloc[0], str | int | np.integer)}
+    fit = {c: x for c, x in fit.items() if isinstance(x.iloc[0], str | int | np.integer)}
+    texts = {c: cells.texts(x) for c, x in fit.items()}
     return together({c: x for c, x in texts.items() if len(set(x.tolist())) == len(x)})
 
 
-def _named(frame: "pd.DataFrame") -> bool:
+def _named(frame: DataFrame) -> bool:
     """Whether the index of a data frame is more than the row numbers from 0."""
     index = frame.index
     return index.nlevels == 1 and type(index).__name__ != "RangeIndex"
-
-
-def _texts(column: "pd.Series") -> Array:
-    return cells.texts(column).astype(object)
 
 
 def of_arrays(
@@ -72,10 +66,10 @@ def of_arrays(
         _check(asked.ids, keys)
     found = {}
     for name in [asked.ids] if asked.ids else sorted(free):
-        array = np.asarray(to_numpy(get(name), name))
+        array = to_numpy(get(name), name)
         whole = array.shape == (n,) and array.dtype.kind in "iuUS"
         if whole and (asked.ids or len(np.unique(array)) == n):
-            found[name] = text_of(array).astype(object)
+            found[name] = text_of(array)
         elif asked.ids:
             raise ValueError(
                 f"id: got {name!r} of shape {array.shape} and type {array.dtype}, expected {n:,} "
@@ -88,7 +82,8 @@ def together(found: dict[str, Array]) -> dict[str, Array]:
     """Put columns of names (n,) side by side: "ids" (n, c) and "id_names" (c,), or nothing."""
     if not found:
         return {}
-    return {"ids": np.stack(list(found.values()), axis=1), "id_names": np.array(list(found))}
+    ids = np.stack([names.astype(object) for names in found.values()], axis=1)
+    return {"ids": ids, "id_names": np.array(list(found))}
 
 
 def _check(name: str, columns: Collection[str]) -> None:

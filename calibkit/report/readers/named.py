@@ -1,7 +1,7 @@
 """Find logits, labels and so on among the arrays of a file, whatever a tool has named them."""
 
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from calibkit.report.readers import ids, scales
 from calibkit.report.readers.asked import Asked, line
 from calibkit.report.readers.vocabulary import NAMES, WEAK
 
-Arrays = tuple[dict[str, Array], list[str]]
+Arrays: TypeAlias = tuple[dict[str, Array], list[str]]  # by name, and sentences for the user
 PREFIXES = {"": "", "test_": "", "val_": "val_", "valid_": "val_", "validation_": "val_"}
 
 
@@ -65,7 +65,7 @@ def named(keys: set[str], get: Callable[[str], Array], asked: Asked) -> Arrays:
     unused = sorted(free - {*matching.get("id_names", np.array([])).tolist()})
     if unused and "test_logits" not in keys:  # a record of the book has many other arrays
         notes.append(f"Not used: {few_of(unused)}.")
-    columns = [text_of(np.asarray(to_numpy(get(name)))) for name in group]
+    columns = [text_of(to_numpy(get(name))) for name in group]
     if len({x.shape for x in columns}) > 1 or any(x.ndim != 1 for x in columns):
         shapes = ", ".join(str(column.shape) for column in columns)
         raise ValueError(f"group: got shapes {shapes}, expected (n,) for each")
@@ -90,7 +90,7 @@ def _read(names: dict[str, str], get: Callable[[str], Array], asked: Asked) -> d
     arrays: dict[str, Array] = {}
     for ours, theirs in list(names.items()):
         array = get(theirs)
-        if ours.endswith("answers") and np.asarray(to_numpy(array)).ndim != 1:
+        if ours.endswith("answers") and to_numpy(array).ndim != 1:
             del names[ours]  # scores, or one-hot rows
             continue
         kind = ours
@@ -106,19 +106,19 @@ def _clusters(keys: set[str], get: Callable[[str], Array], name: str | None) -> 
     if name is None:
         return {}
     among((name,), keys, "names among ", "cluster")
-    found = {"clusters": text_of(np.asarray(to_numpy(get(name)))), "cluster_name": np.array(name)}
+    found = {"clusters": text_of(to_numpy(get(name))), "cluster_name": np.array(name)}
     if f"val_{name}" in keys:
-        found["val_clusters"] = text_of(np.asarray(to_numpy(get(f"val_{name}"))))
+        found["val_clusters"] = text_of(to_numpy(get(f"val_{name}")))
     return found
 
 
 def _check_one_truth(keys: set[str], chosen: str, get: Callable[[str], Array]) -> None:
     """Raise `ValueError` if a second array is named like labels and differs from the chosen one."""
-    first = np.asarray(to_numpy(get(chosen)))
+    first = to_numpy(get(chosen))
     for other in sorted(keys - {chosen}):
         if other.lower() not in NAMES["labels"]:
             continue
-        values = np.asarray(to_numpy(get(other)))
+        values = to_numpy(get(other))
         if values.shape == first.shape and (text_of(values) != text_of(first)).any():
             raise ValueError(
                 f"got two arrays of labels that differ, {chosen!r} and {other!r}: say which is the "
@@ -131,7 +131,7 @@ def _settled(ours: str, theirs: str, array: Array) -> str:
 
     A name such as ``score`` does not tell the kind, so the values decide.
     """
-    values = np.asarray(to_numpy(array))
+    values = to_numpy(array)
     if theirs.lower().removeprefix("val_").removeprefix("test_") not in WEAK:
         return ours
     column = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
@@ -156,7 +156,7 @@ def grouped(group: tuple[str, ...], columns: list[Array]) -> dict[str, Array]:
 
 def _are_scores(array: Array) -> bool:
     """Whether numbers must be scores, not answers: several for each sample, or fractions."""
-    values = np.asarray(to_numpy(array))
+    values = to_numpy(array)
     if values.dtype.kind not in "fiuV" or not values.size:
         return False
     return values.ndim > 1 or bool(values.dtype.kind == "f" and (values % 1).any())

@@ -1,22 +1,16 @@
 """Read a table of answers, each with a confidence and whether it is right."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from calibkit.arrays import Array
 from calibkit.report.names import Naming, few_of
 from calibkit.report.readers import cells, scales
 from calibkit.report.readers.asked import line
+from calibkit.report.readers.frames import DataFrame, ReadRows, Series
 from calibkit.report.readers.roles import Roles
 
-if TYPE_CHECKING:
-    import pandas as pd
 
-
-def pair_arrays(
-    frame: "pd.DataFrame", roles: Roles, notes: list[str]
-) -> tuple[dict[str, Array], set[str], Array]:
+def pair_arrays(frame: DataFrame, roles: Roles, notes: list[str]) -> ReadRows:
     """Read the confidence and the correctness of every answer in a table.
 
     A row without a confidence is left out and not counted as an error: the model may have given no
@@ -72,7 +66,7 @@ def _leave_out(rows: Array, why: str, notes: list[str]) -> None:
     notes.append(Naming(said, f" (rows {some} below the header)", "."))
 
 
-def _confidences(column: "pd.Series", notes: list[str]) -> Array:
+def _confidences(column: Series, notes: list[str]) -> Array:
     values = cells.numbers(column, missing=True).astype(np.float64)
     known = ~np.isnan(values)
     if cells.in_percent(column):
@@ -82,7 +76,7 @@ def _confidences(column: "pd.Series", notes: list[str]) -> Array:
     return values
 
 
-def _from_logs(column: "pd.Series", notes: list[str]) -> Array:
+def _from_logs(column: Series, notes: list[str]) -> Array:
     """Confidences (n,) from a column of their logarithms; NaN where a cell is empty."""
     logs = cells.numbers(column, missing=True).astype(np.float64)
     known = logs[~np.isnan(logs)]
@@ -98,7 +92,7 @@ def _from_logs(column: "pd.Series", notes: list[str]) -> Array:
     return np.exp(logs)
 
 
-def _same(frame: "pd.DataFrame", roles: Roles, notes: list[str]) -> Array:
+def _same(frame: DataFrame, roles: Roles, notes: list[str]) -> Array:
     """Whether answer and label are the same in each row, (n,) of bool."""
     both = [frame[roles.answer], frame[roles.label]]
     answer, label = (cells.texts(column) for column in both)

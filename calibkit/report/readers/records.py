@@ -1,56 +1,50 @@
 """Read cells that hold several values (dicts, lists, vectors), as in JSON and Parquet."""
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from calibkit.arrays import Array
 from calibkit.report.names import few_of
 from calibkit.report.readers.asked import Asked, line
+from calibkit.report.readers.frames import DataFrame, Series
 from calibkit.report.readers.vocabulary import NAMES
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 DEPTH = 5  # levels of nested dicts that become columns
 NONE = -1e4  # the logit of a choice in a row that has fewer choices
 
 
-def flattened(frame: "pd.DataFrame") -> "pd.DataFrame":
+def flattened(frame: DataFrame) -> DataFrame:
     """Turn columns of dicts into columns: ``{"grade": {"correct": 1}}`` gives ``grade.correct``."""
     import pandas as pd
 
     for _ in range(DEPTH):
         if frame.empty or frame.columns.has_duplicates:
             return frame
-        nested = [c for c in frame.columns if _holds(frame[c], dict) or _scored(frame[c])]
+        nested = [c for c, x in frame.items() if isinstance(_first(x), dict) or _scored(x)]
         if not nested:
             break
-        parts = []
-        for name in frame.columns:
-            if name not in nested:
-                parts.append(frame[[name]])
-                continue
-            rows = [_as_dict(x) for x in frame[name]]
-            inner = pd.DataFrame.from_records(rows, index=frame.index)
-            if "" in inner:  # a vector of Spark
-                parts.append(inner[[""]].set_axis([name], axis=1))
-                continue
-            if _scored(frame[name]):  # rows list their classes in different orders
-                inner = inner[sorted(inner.columns, key=_natural)]
-            parts.append(inner.add_prefix(f"{name}."))
+        parts = (_unpacked(frame[c]) if c in nested else frame[[c]] for c in frame.columns)
         frame = pd.concat(parts, axis=1)
     return frame
 
 
-def _first(column: "pd.Series"):
+def _unpacked(column: Series) -> DataFrame:
+    """The columns that a column of dicts, of lists {label, score} or of Spark's vectors becomes."""
+    import pandas as pd
+
+    inner = pd.DataFrame.from_records(list(map(_as_dict, column)), index=column.index)
+    if "" in inner:  # a vector of Spark
+        return inner[[""]].set_axis([column.name], axis=1)
+    if _scored(column):  # rows list their classes in different orders
+        inner = inner[sorted(inner.columns, key=_natural)]
+    return inner.add_prefix(f"{column.name}.")
+
+
+def _first(column: Series):
     known = column.dropna() if column.dtype.kind == "O" else ()
     return known.iloc[0] if len(known) else None
-
-
-def _holds(column: "pd.Series", kind) -> bool:
-    return isinstance(_first(column), kind)
 
 
 def is_row(cell: Any) -> bool:
@@ -58,23 +52,21 @@ def is_row(cell: Any) -> bool:
     return isinstance(cell, list | tuple | np.ndarray)
 
 
-def is_list(column: "pd.Series") -> bool:
+def is_list(column: Series) -> bool:
     """Whether a column holds lists, judging by its first filled cell."""
     return is_row(_first(column))
 
 
-def of_names(column: "pd.Series") -> bool:
+def of_names(column: Series) -> bool:
     """Whether a column holds lists of names, judging by its first list that is not empty."""
     filled = next((x for x in column if is_row(x) and len(x)), ())
     return len(filled) > 0 and all(isinstance(x, str) for x in filled)
 
 
-def _scored(column: "pd.Series") -> bool:
+def _scored(column: Series) -> bool:
     """Whether a column holds lists of dicts {label, score}, judging by its first filled cell."""
-    first = _first(column)
-    if not isinstance(first, list | tuple | np.ndarray) or not len(first):
-        return False
-    return isinstance(first[0], dict) and {"label", "score"} <= set(first[0])
+    first = next(iter(_first(column)), None) if is_list(column) else None
+    return isinstance(first, dict) and {"label", "score"} <= set(first)
 
 
 def _natural(name: str) -> list:
@@ -87,10 +79,8 @@ def _as_dict(cell) -> dict:
         if set(cell) == {"type", "size", "indices", "values"}:  # a vector of Spark
             return {"": _vector(cell)}
         return {str(key): value for key, value in cell.items()}
-    if isinstance(cell, list | tuple | np.ndarray):
-        found = [x for x in cell if isinstance(x, dict)]
-        return {str(x.get("label")): x.get("score") for x in found}
-    return {}
+    found = [x for x in cell if isinstance(x, dict)] if is_row(cell) else []
+    return {str(x.get("label")): x.get("score") for x in found}
 
 
 def _vector(cell: dict) -> list:
@@ -106,7 +96,7 @@ def _vector(cell: dict) -> list:
 # --- a list of scores in each row ---
 
 
-def scores_in(frame: "pd.DataFrame", asked: Asked) -> tuple[str, str] | None:
+def scores_in(frame: DataFrame, asked: Asked) -> tuple[str, str] | None:
     """The kind of scores ("logits" or "probs") and the column of lists that holds them.
 
     None if no column of lists has a name of scores.
@@ -122,7 +112,7 @@ def scores_in(frame: "pd.DataFrame", asked: Asked) -> tuple[str, str] | None:
     return None
 
 
-def unknown_list(frame: "pd.DataFrame") -> str:
+def unknown_list(frame: DataFrame) -> str:
     """The error message for a table with lists whose names do not say that they are scores."""
     name = next(c for c in frame.columns if is_list(frame[c]))
     return (
@@ -131,7 +121,7 @@ def unknown_list(frame: "pd.DataFrame") -> str:
     )
 
 
-def matrix(column: "pd.Series", kind: str, notes: list[str]) -> tuple[str, Array, Array]:
+def matrix(column: Series, kind: str, notes: list[str]) -> tuple[str, Array, Array]:
     """Read a column of lists of scores as a matrix.
 
     Shorter lists are padded so that the missing choices have a probability of 0, and a note says
@@ -175,7 +165,7 @@ def matrix(column: "pd.Series", kind: str, notes: list[str]) -> tuple[str, Array
     return kind, padded, sizes
 
 
-def whole(column: "pd.Series") -> Array:
+def whole(column: Series) -> Array:
     """Read lists of equal length as an array (n, k), such as a 0 or 1 for each of k labels."""
     rows = [np.asarray(x if is_row(x) else [], dtype=np.float64).ravel() for x in column]
     if len({len(row) for row in rows}) > 1:

@@ -4,17 +4,14 @@ What the caller says decides; otherwise the column's name does.
 """
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from calibkit.report.names import few_of
 from calibkit.report.readers import cells, columns
 from calibkit.report.readers.asked import Asked, line
+from calibkit.report.readers.frames import DataFrame, Series
 from calibkit.report.readers.vocabulary import MODELS, NAMES
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass
@@ -54,7 +51,7 @@ class Roles:
         return bool(source and (self.correct or (self.answer and self.label)))
 
 
-def roles_of(frame: "pd.DataFrame", asked: Asked) -> Roles:
+def roles_of(frame: DataFrame, asked: Asked) -> Roles:
     """Find the role of each column of a table; `ValueError` if two columns of labels differ."""
     names = list(frame.columns)
     roles = Roles(asked.group, spare=asked.of("ignore", names) or [], cluster=asked.cluster)
@@ -89,7 +86,7 @@ def _candidates(role: str, free: list[str]) -> list[str]:
     return [lower[name] for name in NAMES[role] if name in lower]
 
 
-def _label(frame: "pd.DataFrame", candidates: list[str], roles: Roles) -> str | None:
+def _label(frame: DataFrame, candidates: list[str], roles: Roles) -> str | None:
     """The column of labels. Of several, the first, if the others say the same; else an error."""
     if len(candidates) < 2:
         return candidates[0] if candidates else None
@@ -115,7 +112,7 @@ def _renamed(a, b) -> bool:
     return not (set(a.tolist()) & set(b.tolist()))
 
 
-def _answer(frame: "pd.DataFrame", candidates: list[str], roles: Roles) -> str | None:
+def _answer(frame: DataFrame, candidates: list[str], roles: Roles) -> str | None:
     """The column of the model's answers: of several, the one with most values among the labels."""
     if not candidates or roles.label is None:
         return candidates[0] if candidates else None
@@ -128,7 +125,7 @@ def _answer(frame: "pd.DataFrame", candidates: list[str], roles: Roles) -> str |
     return best
 
 
-def two_models(frame: "pd.DataFrame", roles: Roles) -> str:
+def two_models(frame: DataFrame, roles: Roles) -> str:
     """A sentence for the user if a column names several models; "" if no column does."""
     for name in frame.columns:
         if name.lower() not in MODELS or name in {*roles.groups, *roles.spare}:
@@ -143,7 +140,7 @@ def two_models(frame: "pd.DataFrame", roles: Roles) -> str:
     return ""
 
 
-def unnamed(frame: "pd.DataFrame", roles: Roles) -> str:
+def unnamed(frame: DataFrame, roles: Roles) -> str:
     """The options that would read a table with unknown column names; "" if no guess is possible."""
     free = [c for c in frame.columns if c not in roles.taken and not c.startswith("Unnamed:")]
     confidence = roles.confidence or _only(frame, free, "confidence", _is_confidence)
@@ -157,7 +154,7 @@ def unnamed(frame: "pd.DataFrame", roles: Roles) -> str:
     return ""
 
 
-def _label_of_classes(frame: "pd.DataFrame", free: list[str]) -> str | None:
+def _label_of_classes(frame: DataFrame, free: list[str]) -> str | None:
     """The one column with the names of other columns, which sum to 1 in each row; or None."""
     found = []
     for name in (c for c in free if frame[c].dtype.kind != "f"):
@@ -170,7 +167,7 @@ def _label_of_classes(frame: "pd.DataFrame", free: list[str]) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
-def _only(frame: "pd.DataFrame", free: list[str], role: str, test) -> str | None:
+def _only(frame: DataFrame, free: list[str], role: str, test) -> str | None:
     """The one column of `free` that passes `test`; None if not exactly one does.
 
     Of several, only those count whose name after the last dot is one of the role's names.
@@ -181,7 +178,7 @@ def _only(frame: "pd.DataFrame", free: list[str], role: str, test) -> str | None
     return found[0] if len(found) == 1 else None
 
 
-def _is_confidence(column: "pd.Series") -> bool:
+def _is_confidence(column: Series) -> bool:
     if not cells.is_numeric(column) or column.dtype.kind == "b":
         return False
     try:

@@ -7,10 +7,10 @@ import numpy as np
 from calibkit.arrays import Array, ArrayLike, blocks, row_sums, to_numpy
 from calibkit.report.names import Naming
 from calibkit.report.readers.scales import SLACK, log_fillers
+from calibkit.report.readers.vocabulary import WHOLE
 
 BEYOND = 0.05  # how far a value may be outside of 0 to 1, or a sum from 1, to be mended by `as_is`
 CLOSE = 0.02  # how far the sum of a row may be from 1 for the row to count as probabilities
-WHOLE = ("class_names", "group_names", "id_names", "doubts")
 
 
 def checked(

@@ -1,7 +1,6 @@
 """Take one label of multi-label data, and read it as two classes: "not NAME" and "NAME"."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -9,10 +8,8 @@ from calibkit.arrays import Array, ArrayLike, to_numpy
 from calibkit.report.names import few_of, text_of
 from calibkit.report.readers import cells, columns, records
 from calibkit.report.readers.asked import line
+from calibkit.report.readers.frames import DataFrame, Read
 from calibkit.report.readers.roles import Roles
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def one_of_arrays(arrays: Mapping[str, ArrayLike], wanted: str) -> dict[str, ArrayLike]:
@@ -79,9 +76,7 @@ def _known(labels: Array) -> Array:
 # --- tables ---
 
 
-def one_of_table(
-    frame: "pd.DataFrame", roles: Roles, wanted: str
-) -> tuple[dict[str, Array], set[str]] | None:
+def one_of_table(frame: DataFrame, roles: Roles, wanted: str) -> Read | None:
     """Read the label `wanted` and its scores from a multi-label table.
 
     The labels are lists of names in each row, or a column of 0 and 1 that is called `wanted`. The
@@ -128,14 +123,14 @@ def one_of_table(
     return {kind: scores, "labels": labels, "class_names": pair_of(wanted)}, {source, column}
 
 
-def _binary(frame: "pd.DataFrame", name: str) -> str | None:
+def _binary(frame: DataFrame, name: str) -> str | None:
     """The one column of 0 and 1 that is called `name`, or ends in a dot and `name`; or None."""
     named = [c for c in frame.columns if c == name or c.endswith(f".{name}")]
     fit = [c for c in named if set(cells.texts(frame[c].drop_duplicates())) <= {"0", "1"}]
     return fit[0] if len(fit) == 1 else None
 
 
-def hint(frame: "pd.DataFrame") -> str:
+def hint(frame: DataFrame) -> str:
     """The end of an error message for a table that looks multi-label; "" for other tables."""
     binary = {c.rpartition(".")[2]: c for c in frame.columns if _binary(frame, c) == c}
     others = [c for c in frame.columns if c not in binary.values() and cells.is_numeric(frame[c])]

@@ -2,7 +2,6 @@
 
 import io
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,13 +11,11 @@ from calibkit.report.readers import cells, dates, ids, parquet, records, several
 from calibkit.report.readers.asked import Asked
 from calibkit.report.readers.classes import class_arrays
 from calibkit.report.readers.content import TEXT, bytes_of, format_of
+from calibkit.report.readers.frames import DataFrame, ReadRows
 from calibkit.report.readers.named import Arrays, among, grouped
 from calibkit.report.readers.pairs import pair_arrays
 from calibkit.report.readers.roles import Roles, roles_of, two_models, unnamed
-from calibkit.report.readers.vocabulary import NAMES, VALIDATION
-
-if TYPE_CHECKING:
-    import pandas as pd
+from calibkit.report.readers.vocabulary import NAMES, VALIDATION, WHOLE
 
 
 def table_arrays(path: Path, asked: Asked) -> Arrays:
@@ -28,7 +25,7 @@ def table_arrays(path: Path, asked: Asked) -> Arrays:
     return arrays, notes + more
 
 
-def table_of(path: Path) -> "tuple[pd.DataFrame, list[str]]":
+def table_of(path: Path) -> tuple[DataFrame, list[str]]:
     """Read a table into a data frame; the list has sentences for the user about its format."""
     import pandas as pd  # late: slow to import
 
@@ -64,7 +61,7 @@ def _form(content: bytes) -> tuple[dict[str, str], list[str]]:
     return form, notes + (["Decimals are written with a comma."] if form["decimal"] == "," else [])
 
 
-def frame_arrays(frame: "pd.DataFrame", asked: Asked) -> Arrays:
+def frame_arrays(frame: DataFrame, asked: Asked) -> Arrays:
     """Turn a data frame with one row for each sample into arrays by name.
 
     Parameters
@@ -103,8 +100,7 @@ def frame_arrays(frame: "pd.DataFrame", asked: Asked) -> Arrays:
     names = ids.of_frame(frame, free, asked)
     arrays |= names
     if not keep.all():
-        whole = ("class_names", "group_names", "cluster_name", "id_names")
-        arrays = {key: x if key in whole else x[keep] for key, x in arrays.items()}
+        arrays = {key: x if key in WHOLE else x[keep] for key, x in arrays.items()}
     if roles.split:
         arrays = _split(arrays, frame[roles.split][keep].astype(str).str.lower().to_numpy(str))
     if doubt := two_models(frame, roles):
@@ -117,7 +113,7 @@ def frame_arrays(frame: "pd.DataFrame", asked: Asked) -> Arrays:
     return arrays, notes
 
 
-def _beside(frame: "pd.DataFrame", roles: Roles, asked: Asked) -> dict[str, Array]:
+def _beside(frame: DataFrame, roles: Roles, asked: Asked) -> dict[str, Array]:
     """The weights (n,), clusters (n,) and groups of the samples, as far as the table has them."""
     arrays: dict[str, Array] = {}
     if roles.weight:
@@ -138,9 +134,7 @@ def _printable(name: str) -> str:
     return "".join(x if x.isprintable() else "\N{REPLACEMENT CHARACTER}" for x in name)
 
 
-def _samples(
-    frame: "pd.DataFrame", roles: Roles, asked: Asked, notes: list[str]
-) -> tuple[dict[str, Array], set[str], Array]:
+def _samples(frame: DataFrame, roles: Roles, asked: Asked, notes: list[str]) -> ReadRows:
     """Read scores and labels, or confidences and correctness.
 
     Returns the arrays by name, the columns that they come from, and the rows (n,) to keep.
@@ -161,7 +155,7 @@ def _samples(
     return pair_arrays(frame, roles, notes)
 
 
-def _no_label(frame: "pd.DataFrame", roles: Roles) -> str:
+def _no_label(frame: DataFrame, roles: Roles) -> str:
     known = ", ".join(map(repr, NAMES["labels"][2:8]))
     way = several.hint(frame) or unnamed(frame, roles)
     return (
@@ -170,7 +164,7 @@ def _no_label(frame: "pd.DataFrame", roles: Roles) -> str:
     )
 
 
-def _no_scores(frame: "pd.DataFrame", roles: Roles) -> str:
+def _no_scores(frame: DataFrame, roles: Roles) -> str:
     rest = [c for c in frame.columns if c not in {roles.label, *roles.groups}]
     way = unnamed(frame, roles)
     return (
@@ -187,9 +181,8 @@ def _split(arrays: dict[str, Array], part: Array) -> dict[str, Array]:
             f"split: got {few_of(odd)}, expected 'test' and 'val' (leave training samples out)"
         )
     test = part == "test"
-    names = ("class_names", "group_names", "cluster_name", "id_names", "doubts")
-    whole = {key: arrays[key] for key in names if key in arrays}
-    rows = {key: x for key, x in arrays.items() if key not in whole}
+    whole = {key: x for key, x in arrays.items() if key in WHOLE}
+    rows = {key: x for key, x in arrays.items() if key not in WHOLE}
     held = {f"val_{k}": x[~test] for k, x in rows.items() if k not in ("groups", "ids")}
     held = {} if test.all() else held
     return whole | {key: x[test] for key, x in rows.items()} | held

@@ -55,7 +55,7 @@ def flattened(arrays: Mapping[str, ArrayLike], notes: list[str]) -> dict[str, Ar
             for name in (f"{prefix}weights", f"{prefix}clusters", "" if prefix else "groups"):
                 if name in flat and len(to_numpy(flat[name])) == places[0]:
                     each = math.prod(places[1:])
-                    flat[name] = np.repeat(np.asarray(to_numpy(flat[name])), each, axis=0)
+                    flat[name] = np.repeat(to_numpy(flat[name]), each, axis=0)
             if not prefix and len(to_numpy(flat.get("ids", ()))) == places[0]:
                 flat["ids"] = _each(np.asarray(flat["ids"]), math.prod(places[1:]))
             clustered = "cluster_name" in arrays

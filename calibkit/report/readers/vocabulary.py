@@ -28,3 +28,5 @@ MODELS = ("model", "model_name", "model_id", "classifier")
 ROLES = {name: name for name in NAMES} | {"label": "labels", "weight": "weights"}
 ROLES |= {"prob": "probs", "logit": "logits", "group": "groups", "ignore": "ignore"}
 VALIDATION = ("val", "valid", "validation")
+# Arrays, by our names, that do not have one value for each sample.
+WHOLE = ("class_names", "group_names", "cluster_name", "id_names", "doubts")
