@@ -363,6 +363,15 @@ def test_the_prediction_for_one_gpu_is_worked_out_by_hand():
     assert "36 of resnet18, " in line and "37,900/s" in line
 
 
+def test_the_command_predicts_one_gpu_for_the_edition_that_is_for_one(capsys):
+    cli.main(["plan", "--edition", "cifar10", "--paper", "mixup"])
+    line = capsys.readouterr().out.splitlines()[-1]
+    assert line == cost.on_h100(plan.runs("mixup", "cifar10"))[0]
+    assert line.startswith("predicted for one H100 and all runs: 40 of resnet18_w32_s2, ")
+    cli.main(["plan", "--edition", "smoke", "--paper", "mixup"])
+    assert "predicted" not in capsys.readouterr().out
+
+
 def test_the_speed_on_one_gpu_is_that_of_released_runs_together(monkeypatch):
     """Sixteen processes shared the H100 on 26 November; fourteen of them trained this network."""
     monkeypatch.setenv("CALIBKIT_CACHE", str(ROOT / "data_cache"))
