@@ -48,7 +48,7 @@ def prepare(folder: Path, limit: float) -> list[Path]:
 
     Parameters
     ----------
-    folder : folder to write to; what is in it is deleted
+    folder : folder to write to, which is empty or missing
     limit : most megabytes of one folder
 
     Returns
@@ -59,9 +59,10 @@ def prepare(folder: Path, limit: float) -> list[Path]:
     Raises
     ------
     ValueError
-        The tree of the older commit is not to be had.
+        The folder holds something, or the tree of the older commit is not to be had.
     """
-    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists() and any(folder.iterdir()):
+        raise ValueError(f"{folder} is not empty; name another folder")
     if old_tree(folder / "1" / "old") is None:
         raise ValueError(f"git has no commit {OLD} here: git fetch --unshallow")
     with tempfile.TemporaryDirectory() as packed:
@@ -174,7 +175,10 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--limit", type=float, default=58, help="most megabytes (default: 58)")
     options = parser.parse_args()
-    folders = prepare(options.folder, options.limit)
+    try:
+        folders = prepare(options.folder, options.limit)
+    except ValueError as error:
+        sys.exit(f"gpu_pack: {error}")
     parts = ["speed bits", *[""] * (len(folders) - 2), "papermill accuracy queue"][-len(folders) :]
     if len(folders) == 1:
         parts = ["speed bits papermill accuracy queue"]

@@ -290,6 +290,8 @@ def test_a_data_set_travels_in_folders_of_limited_size(tmp_path, monkeypatch):
     assert (made[0] / "old" / "calibkit").is_dir() and not (made[0] / "wheels").exists()
     assert len([*(made[1] / "wheels").iterdir()]) == 1
     assert max(map(gpu_pack._size, made)) < 0.8e6
+    with pytest.raises(ValueError, match="carried is not empty; name another folder"):
+        gpu_pack.prepare(tmp_path / "carried", limit=0.7)
 
     monkeypatch.setattr(gpu_pack, "HOME", tmp_path / "there")
     monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path / "there" / "cache"))
