@@ -1,7 +1,7 @@
 """The command ``calibkit compare``: compare several models, write an HTML page and JSON."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from calibkit.report import positive as classes
 from calibkit.report.compared_words import better, compared_tables, label, pair_name
 from calibkit.report.compared_words import compared as in_words
 from calibkit.report.model import Predictions, inputs_of
+from calibkit.report.names import Say
 from calibkit.report.paired import Comparison, clusters_of, compared, scored, weights_of
 
 
@@ -29,7 +30,7 @@ def build(
     positive: str | None = None,
     cluster: str | None = None,
     rows: bool = True,
-    told: Callable[[str], None] | None = None,
+    told: Say | None = None,
     **reading: Any,
 ) -> Path:
     """Compare the models of several prediction files; write ``compare.html`` and ``compare.json``.

@@ -1,16 +1,22 @@
 """Names in files and in messages."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from calibkit.arrays import Array
 
+Say: TypeAlias = Callable[[str], None]  # is called with some words
+
 # Names of arrays, in the order of messages.
 KEYS = ("logits", "probs", "labels", "val_logits", "val_probs", "val_labels")
 KEYS += ("groups", "class_names", "confidence", "correct", "val_confidence", "val_correct")
 KEYS += ("weights", "val_weights", "clusters", "val_clusters", "answers", "val_answers")
+
+
+def silent(words: str) -> None:
+    """A `Say` that does nothing."""
 
 
 def is_number(text: str) -> bool:

@@ -6,7 +6,7 @@ confidence in the answer, which is nearly always "negative" and nearly always ri
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 
@@ -19,7 +19,7 @@ from calibkit.report.design import Design
 from calibkit.report.facts import Facts
 from calibkit.report.parts import Mapped
 from calibkit.report.predictions import Predictions
-from calibkit.report.scores import Samples, Score, Scored
+from calibkit.report.scores import Rules, Samples, Score, Scored
 from calibkit.stats import Interval
 
 RARE = 0.2  # share of positives below which a report shows budgets and low precisions
@@ -234,7 +234,7 @@ def assess_positive(
     data: Predictions,
     found: Mapping[str, Mapped],
     recommended: str | None,
-    rules: Sequence[tuple[str, float]],
+    rules: Rules,
     guessed: bool = False,
 ) -> Positive:
     """Compute every number about the positive class.
@@ -269,7 +269,7 @@ def assess_positive(
     chosen, after = list(rules) or default_rules(design.average(y)), []
     mapped, dtype = found.get(recommended), data.logits.dtype
     if mapped is not None and len(mapped.event.p) == len(y):
-        held_after = mapped.held_event and mapped.held_event.judged(dtype)
+        held_after = mapped.held and mapped.held.event.judged(dtype)
         after = by_rule(*mapped.event.judged(dtype)[:2], held_after, chosen, design)
     return Positive(
         name=data.class_names[data.positive],
@@ -370,11 +370,7 @@ def default_rules(base_rate: float) -> list[tuple[str, float]]:
 
 
 def by_rule(
-    score: Score,
-    y: Array,
-    held: Samples | None,
-    rules: Sequence[tuple[str, float]],
-    design: Design | None = None,
+    score: Score, y: Array, held: Samples | None, rules: Rules, design: Design | None = None
 ) -> list[RuleRow]:
     """Choose a threshold for each rule, and measure it on samples that it was not chosen on.
 
