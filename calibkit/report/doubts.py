@@ -8,7 +8,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.stats import rankdata
 
 from calibkit.arrays import Array, exp_shifted, row_sums
-from calibkit.report.names import Naming, few_of
+from calibkit.report.names import Names, Naming, few_of, first_three
 
 CELLS = 4_000_000  # scores that are checked at most; from a larger file, random rows are taken
 ROWS = 200_000  # rows that are checked at most
@@ -18,7 +18,7 @@ GAIN = 0.05  # gain in accuracy from which another order of the columns is suspe
 EXPECTED = 20  # errors implied by the confidences from which a lack of errors is suspicious
 
 
-def doubts_of(logits: Array, labels: Array, names: tuple[str, ...]) -> list[str]:
+def doubts_of(logits: Array, labels: Array, names: Names) -> list[str]:
     """Check whether labels and columns of scores belong together.
 
     Parameters
@@ -112,7 +112,7 @@ def _no_error(logits: Array, labels: Array) -> str:
     )
 
 
-def _other_order(logits: Array, labels: Array, names: tuple[str, ...]) -> str:
+def _other_order(logits: Array, labels: Array, names: Names) -> str:
     """The doubt that labels belong to other columns: counted from 1, or in another order; or ""."""
     n, k = logits.shape
     if k < 3:  # for two classes, the caution `reversed` of a report covers this
@@ -148,7 +148,7 @@ def _other_order(logits: Array, labels: Array, names: tuple[str, ...]) -> str:
     return (
         f"The columns seem to be in another order than the labels say: "
         f"{_share(other[answer] == labels)} right in another order, {_share(own)} in this one "
-        f"({', '.join(moved[:3])}{', …' if len(moved) > 3 else ''}). Name the columns after their "
+        f"({first_three(moved)}). Name the columns after their "
         "classes (prob_NAME), or give class_names."
     )
 
@@ -182,9 +182,7 @@ def _share(right: Array) -> str:
 # --- the model's own answers ---
 
 
-def of_answers(
-    logits: Array, answers: Array, names: tuple[str, ...]
-) -> tuple[list[str], list[str]]:
+def of_answers(logits: Array, answers: Array, names: Names) -> tuple[list[str], list[str]]:
     """Compare the answers that a file gives with the most probable classes.
 
     Parameters
@@ -220,7 +218,7 @@ def of_answers(
     better = _far_better(other[own] == answers, own == answers) and len(answers) >= LEAST
     if better or differ.mean() > 0.5:
         moved = [f"{names[i]!r} is answered {names[other[i]]!r}" for i in range(k) if other[i] != i]
-        which = f" ({', '.join(moved[:3])}{', …' if len(moved) > 3 else ''})" if better else ""
+        which = f" ({first_three(moved)})" if better else ""
         return [], [f"{words}{which}: are the columns in another order than the classes?"]
     return [f"{words}. Accuracy is of the most probable class."], []
 
@@ -234,7 +232,7 @@ def _threshold(logits: Array, answers: Array, name: str) -> str:
     return f"as by a threshold of {yes.min():.3g} on the probability of {name!r}"
 
 
-def to_classes(answers: Array, names: tuple[str, ...], k: int) -> Array:
+def to_classes(answers: Array, names: Names, k: int) -> Array:
     """The class (n,) of each answer, matched by name or number; -1 if an answer is no class."""
     number = {str(i): i for i in range(k)} if not names else {}
     number |= {name: i for i, name in enumerate(names)}
