@@ -141,13 +141,9 @@ def parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
 # --- options that several commands share ---
 
 
-def _labels(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--labels", help="a separate file of labels (.npy, or text, one per line)")
-
-
 def _reading(parser: argparse.ArgumentParser) -> None:
     """Add the options that say what a file's columns and labels mean."""
-    _labels(parser)
+    parser.add_argument("--labels", help="a separate file of labels (.npy, or text, one per line)")
     what = (
         "the role of a column or array, such as label=truth, 'probs=score_*', confidence=answer.p "
         "(within JSON) or ignore=fold; repeatable"
