@@ -293,10 +293,7 @@ def _print_report(numbers: Mapping[str, Any]) -> None:
 
 
 def _gated(
-    options: argparse.Namespace,
-    page: Path,
-    text: str,
-    say: Callable[[Mapping[str, Any]], None],
+    options: argparse.Namespace, page: Path, text: str, say: Callable[[Mapping[str, Any]], None]
 ) -> int:
     """Print the result in words or as JSON; return 3, with one line, if a condition is met.
 

@@ -422,23 +422,18 @@ def _kept(
 
 def _groups(groups: Array, name: str, keep: Array) -> Array:
     if groups.shape[:1] != keep.shape or groups.ndim > 2 or groups.dtype.kind not in "biufUS":
-        raise ValueError(_no_names(groups, name, keep))
+        raise ValueError(_unlike(groups, name, f"{keep.shape} of names or numbers"))
     return text_of(groups)[keep]
 
 
-def _no_names(array: Array, name: str, keep: Array) -> str:
-    return (
-        f"{name}: got shape {array.shape} of type {array.dtype}, expected {keep.shape} of names or "
-        "numbers"
-    )
+def _unlike(array: Array, name: str, expected: str) -> str:
+    """The error for an array of another shape or type than expected."""
+    return f"{name}: got shape {array.shape} of type {array.dtype}, expected {expected}"
 
 
 def _weights(weights: Array, name: str, keep: Array) -> Array:
     if weights.shape != keep.shape or weights.dtype.kind not in "biuf":
-        raise ValueError(
-            f"{name}: got shape {weights.shape} of type {weights.dtype}, expected {keep.shape} of "
-            "numbers"
-        )
+        raise ValueError(_unlike(weights, name, f"{keep.shape} of numbers"))
     weights = weights.astype(np.float64)[keep]
     if not np.isfinite(weights).all() or weights.min() < 0 or not weights.sum():
         raise ValueError(
@@ -451,7 +446,7 @@ def _weights(weights: Array, name: str, keep: Array) -> Array:
 def _clusters(clusters: Array, name: str, keep: Array) -> Array:
     """The cluster of each kept sample, as text."""
     if clusters.shape != keep.shape or clusters.dtype.kind not in "biufUS":
-        raise ValueError(_no_names(clusters, name, keep))
+        raise ValueError(_unlike(clusters, name, f"{keep.shape} of names or numbers"))
     clusters = text_of(clusters)[keep]
     if (clusters == clusters[0]).all():
         raise ValueError(f"{name}: got {few_of(clusters[:1])} alone, expected at least two values")
@@ -463,9 +458,7 @@ def _class_names(names: "ArrayLike | None") -> Names:
         return ()
     array = np.asarray(names)
     if array.ndim != 1 or array.dtype.kind not in "biufUS":
-        raise ValueError(
-            f"class_names: got shape {array.shape} of type {array.dtype}, expected (k,) of names"
-        )
+        raise ValueError(_unlike(array, "class_names", "(k,) of names"))
     class_names = tuple(text_of(array).tolist())
     if len(set(class_names)) < len(class_names):
         twice = next(name for i, name in enumerate(class_names) if name in class_names[:i])
