@@ -161,7 +161,8 @@ def as_logits(
     Traceback (most recent call last):
     ...
     ValueError: logits: got probabilities (rows >= 0 that sum to 1), expected scores before the \
-softmax: take np.log of them, or pass kind="probs" to what has it; if they are logits, add 1
+softmax: take np.log of them, or pass kind="probs" if there is this argument; if they are logits, \
+add 1 to all
     >>> as_logits([[0.9, 0.1], [0.4, 0.6]], kind="probs").round(2).tolist()
     [[-0.11, -2.3], [-0.92, -0.51]]
     """
@@ -200,8 +201,8 @@ def _refuse_probs(array: Array, name: str, tolerance: float) -> None:
         rows = "rows" if share > 0.9 else f"about {share:.0%} of the rows"
         raise ValueError(
             f"{name}: got probabilities ({rows} >= 0 that sum to 1), expected scores before the "
-            'softmax: take np.log of them, or pass kind="probs" to what has it; if they are '
-            "logits, add 1"
+            'softmax: take np.log of them, or pass kind="probs" if there is this argument; if they '
+            "are logits, add 1 to all"
         )
 
 
@@ -473,8 +474,9 @@ def _vector(array: Array, name: str, n: int | None = None) -> Array:
 
 # What to do about infinite values.
 _OF_LOGITS = (
-    ": -inf is the logit of a probability of 0, so pass the probabilities, with "
-    'kind="probs" to what has it, or put a finite number in its place, as in np.maximum(x, -1e6)'
+    ": -inf is the logit of a probability of 0, so pass the probabilities, with kind="
+    '"probs" if there is this argument, or put a finite number in its place, as in '
+    "np.maximum(x, -1e6)"
 )
 _OF_CONFIDENCE = (
     ": pass probabilities, or put a finite number in its place, as in np.clip(x, -1e30, 1e30)"

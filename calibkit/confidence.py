@@ -401,7 +401,7 @@ class TrustScore:
         unknown = ~np.isin(predicted, classes)
         if unknown.any():
             raise ValueError(
-                f"predicted: got class {predicted[unknown][0]}, expected one of those of fit"
+                f"predicted: got class {predicted[unknown][0]}, expected one of the labels of fit"
             )
         to_predicted, to_other = np.empty(len(array)), np.full(len(array), inf)
         for label, samples in self.samples_.items():

@@ -225,7 +225,7 @@ def _seeds(values: Seeds) -> list[ArrayLike]:
 def _runs(
     confidence: Seeds, correct: Seeds, unit: bool = True
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Checked (confidence, correct) of every seed."""
+    """Check confidence and correctness; return a pair of arrays for each seed."""
     pairs = _seeds(confidence), _seeds(correct)
     if len(pairs[0]) != len(pairs[1]):
         raise ValueError(
@@ -255,7 +255,7 @@ def prepare_confidence_histogram(
     bins : int
         Bins of equal width on [0, 1].
     threshold : float, optional
-        Above which confidence an error counts as a confident one.
+        Confidence above which an error counts as a confident error.
     sample_weight : array_like (n,), optional
         How much each sample counts, for every seed: as in `metrics.ece`.
 
@@ -301,7 +301,7 @@ def prepare_confidence_histogram(
 
 
 def _mean(values: Array, chosen: Array, sample_weight: "ArrayLike | None") -> float:
-    """Mean of some values, by their weights; ``nan`` of none."""
+    """Weighted mean of values (n,); ``nan`` if there are none."""
     if sample_weight is None:
         return values[chosen].mean() if chosen.any() else np.nan
     weights = np.asarray(sample_weight, dtype=float)[chosen]
@@ -384,10 +384,10 @@ def prepare_overfitting(
 ) -> Overfitting:
     """A metric over epochs, averaged over seeds, and the loss between its best epoch and the last.
 
-    What a seed has lost is counted from the epoch that is best by the mean of the others: the best
-    of its own noisy epochs is lucky, and any loss since then too large. A single seed has no other.
-    The luck of the test set, which all seeds share, is left in it, and the losses of the seeds
-    depend on each other: for an interval, take stretches of epochs that are fixed beforehand.
+    The loss of a seed is counted from the epoch that is best for the mean of the other seeds. A
+    seed's own best epoch is best partly by luck, so that the loss since then would be too large. (A
+    single seed has to take its own.) All seeds share the luck of one test set, which stays in the
+    loss, and their losses depend on each other. If you need an interval, take `stretches`.
 
     Parameters
     ----------
@@ -396,10 +396,11 @@ def prepare_overfitting(
     metric : str
         Such as ``"auroc"``: one of `terms.METRICS` that has a direction.
     best_by : str, optional
-        Another metric that says which epoch is best, such as ``"auroc"`` for the accuracy since.
+        Another metric whose best epoch is taken: ``"auroc"`` to see how the accuracy changes from
+        the epoch of the best AUROC on.
     stretches : array_like (2, j) of int, optional
-        Epochs of two stretches that were fixed beforehand, an early one and the last one. Their
-        means are compared without the luck of a best epoch.
+        Epochs of two stretches that were fixed beforehand, an early one and the last one. The
+        difference of their means has no luck of a best epoch.
 
     Returns
     -------
@@ -459,11 +460,11 @@ def prepare_overfitting(
 def prepare_refinement(
     snapshots: Snapshots | Sequence[Snapshots], labels: ArrayLike, folds: int = 10, n: int = 200
 ) -> Refinement:
-    """When does a network stop gaining information, and gain only confidence?
+    """NLL over the epochs before and after temperature scaling, and when the latter is lowest.
 
-    A proper loss is the sum of what a recalibration removes and of its refinement, what no
-    recalibration repairs (Berta et al. 2025). Here the loss is the NLL and the recalibration a
-    temperature, fitted by cross-fitting: for each fold of the samples on all the others.
+    A proper loss has two parts: recalibration removes the first and cannot remove the second, the
+    refinement (Berta et al. 2025). Here the loss is the NLL, and the refinement is the NLL after
+    temperature scaling. The temperature of each fold of the samples is fitted on the other folds.
 
     Parameters
     ----------
@@ -479,7 +480,7 @@ def prepare_refinement(
     Returns
     -------
     Refinement
-        By epoch.
+        Both losses by epoch, and by how much the refinement rises after its best epoch.
 
     Raises
     ------
@@ -536,16 +537,16 @@ def prepare_gradient_norms(
     """Joint density of Brier score and last-layer gradient norm of training samples (bsce fig. 4).
 
     The gradient of a loss at the last layer is the outer product of its gradient at the logits and
-    the features h, so its norm is the product of theirs. A loss whose gradient is that of the cross
-    entropy times a weight ``‖p − y‖^gamma`` (BSCE-GRA with beta = 2; plain cross entropy is gamma =
-    0) gives ``BS^((gamma + 1) / 2) · ‖h‖``: one curve, blurred by ``‖h‖`` alone.
+    the features h, so its norm is the product of their norms. If the gradient of a loss is that of
+    cross-entropy times ``‖p − y‖^gamma`` (BSCE-GRA with beta = 2; gamma = 0 is cross-entropy), the
+    norm is ``BS^((gamma + 1) / 2) · ‖h‖``: a law of the Brier score BS, blurred only by ``‖h‖``.
 
     Parameters
     ----------
     brier, norm : array_like (n,) or list of them, one per seed
         Brier score, 0 to 2, and gradient norm of each training sample.
     exponent : float, optional
-        ``(gamma + 1) / 2`` of a loss with such a law.
+        ``(gamma + 1) / 2`` if the loss has this law.
     bins : int
         Cells along each axis. The norm axis ends at the 99.9 % quantile.
 
@@ -605,15 +606,15 @@ def gradient_spread(brier: ArrayLike, norm: ArrayLike, parts: int = 10) -> float
 
     Samples are sorted by their Brier score and cut into tenths. The interquartile range of the
     norms is averaged over the tenths and divided by the mean norm, so that a factor on the loss
-    cancels. It is 0 where all samples of a tenth have one norm. What the norm rises within a tenth
-    is counted, too.
+    cancels. It is 0 if all samples of a tenth have the same norm. It also counts how much the norm
+    rises within a tenth.
 
     Parameters
     ----------
     brier, norm : array_like (n,)
         Brier score and gradient norm of each sample. Samples with a norm of 0 are left out.
     parts : int
-        How many groups of like Brier score.
+        Number of groups of about equal Brier score.
 
     Returns
     -------

@@ -372,7 +372,10 @@ def _logits(estimator: Any, values: Array, k: int, pairs: bool, floor: Floor | N
 
 
 def _in_pairs(values: Array, k: int, predicted: Array | None) -> bool:
-    """Whether the columns belong to pairs of classes. With k = 3, `predicted` decides."""
+    """Whether each column belongs to a pair of classes, k (k - 1) / 2 columns in all.
+
+    Three classes have three pairs. Then the answers `predicted` decide.
+    """
     if k < 3 or values.shape[1:] != (k * (k - 1) // 2,):
         return False
     if k > 3 or predicted is None:
@@ -492,5 +495,5 @@ def _plain(value: Any) -> Any:
 
 
 def _warn(message: str, stacklevel: int = 4) -> None:
-    """Warn at the line that called `CalibratedModel.fit`, which calls what calls this."""
+    """Warn with the line that called `CalibratedModel.fit`, two calls above the caller."""
     warnings.warn(message, PosthocWarning, stacklevel)

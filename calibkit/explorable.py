@@ -116,23 +116,24 @@ def script() -> str:
 
 
 def pack(logits: ArrayLike, labels: ArrayLike, most: int = MOST) -> dict[str, Any]:
-    """Logits in about a byte per class: all that temperature, NLL and gradients need of them.
+    """Pack logits into about one byte per class, for the figures' temperatures, NLL and gradients.
 
-    Softmax depends only on margins to the top logit. A sample keeps the smallest margin in 14 bits
-    and the others in 8, on a scale that is fine near 0 and coarse where a probability is next to
-    nothing, with the true class first or second; the smallest makes up for the rounding of the
-    others, so that the confidence at temperature 1 is exact. Beyond ten classes, one more byte
-    counts equal classes that stand for all the others: with the same probability at temperature 1,
-    and nearly so at 2.
+    A softmax depends only on the margins between the highest logit and the others. A sample keeps
+    its smallest margin in 14 bits and the other margins in 8. The scale is fine near 0 and coarse
+    where probabilities are nearly 0. The true class comes first or second. The smallest margin is
+    chosen so that the confidence at temperature 1 is exact in spite of the rounding of the others.
+    With more than ten classes, the remaining ones are replaced by a number of equal classes, which
+    one more byte counts. Together they have the same probability at temperature 1, and nearly the
+    same at temperature 2.
 
     Parameters
     ----------
     logits : array (n, k)
-        Scores of samples; softmax makes them probabilities.
+        Scores before the softmax.
     labels : array (n,)
         True classes.
     most : int
-        How many samples to keep, at random where there are more.
+        Largest number of samples to keep; they are drawn at random if there are more.
 
     Returns
     -------
@@ -201,7 +202,7 @@ def unpack(packed: dict[str, Any]) -> tuple[Array, Array]:
     Parameters
     ----------
     packed : dict
-        As `pack` returns it, or the numbers of `reliability`.
+        What `pack` or `reliability` returned.
 
     Returns
     -------
@@ -232,7 +233,7 @@ def unpack(packed: dict[str, Any]) -> tuple[Array, Array]:
 def reliability(
     logits: ArrayLike, labels: ArrayLike, temperature: float | None = None, most: int = MOST
 ) -> dict[str, Any]:
-    """Logits of one model, small enough for a page: see `pack`.
+    """Numbers of `show_reliability` for one model: its logits, packed by `pack`.
 
     Parameters
     ----------
@@ -241,14 +242,14 @@ def reliability(
     labels : array (n,)
         True classes.
     temperature : float, optional
-        A temperature fitted on other samples; the figure then has a button for it.
+        The temperature fitted on other samples; the figure then has a button for it.
     most : int
-        How many samples to keep, at random where there are more.
+        Largest number of samples to keep; they are drawn at random if there are more.
 
     Returns
     -------
     dict
-        As `pack`, and ``temperature``.
+        The keys of `pack`, and ``temperature``.
 
     Examples
     --------
@@ -262,8 +263,8 @@ def reliability(
 def show_reliability(table: dict[str, Any], bins: int = 15, still: str | None = None) -> Explorable:
     """A reliability diagram with sliders for temperature and bins.
 
-    Shown are the ECE, the part of it that chance explains (`metrics.ece_floor`), NLL, accuracy and
-    AUROC, with their curves over the temperature.
+    It shows the ECE, the part of the ECE that chance explains (`metrics.ece_floor`), NLL, accuracy
+    and AUROC, with their curves over the temperature.
 
     Parameters
     ----------
@@ -327,7 +328,7 @@ def histograms(
     confidence : array (n,)
         Probability of the predicted class.
     correct : array (n,)
-        Whether it is the true class.
+        Whether that class is the true one.
     bins : int
         Bins (lo, hi] of equal width.
     marks : sequence of float
@@ -336,10 +337,10 @@ def histograms(
     Returns
     -------
     dict
-        ``edges`` (bins + 1,); ``right``, ``wrong`` (bins,), counts; ``marks``, those between the
-        steps; ``accepted_right``, ``accepted_wrong`` (STEPS + 1 + len(marks),), how many have a
-        confidence of at least 0, 0.001, ..., 1 or a mark, in ascending order; ``auroc``; ``still``,
-        for `plots.plot_confidence_histogram`.
+        ``edges`` (bins + 1,); ``right``, ``wrong`` (bins,), counts; ``marks``, those that are not
+        a step of the slider; ``accepted_right``, ``accepted_wrong`` (STEPS + 1 + len(marks),),
+        numbers of answers with a confidence of at least 0, 0.001, ..., 1 or a mark, in ascending
+        order; ``auroc``; ``still``, for `plots.plot_confidence_histogram`.
 
     Examples
     --------
@@ -372,17 +373,17 @@ def histograms(
 def show_histograms(
     table: dict[str, Any], threshold: float = 0.9, still: str | None = None
 ) -> Explorable:
-    """Drag a threshold over the confidence of right and of wrong answers.
+    """Histograms of right and of wrong answers with a threshold to drag.
 
-    Shown are the share accepted, its error rate with a 95 % interval, the errors let through and
-    caught, and the right answers turned away.
+    It shows the share accepted, the error rate of the accepted with a 95 % interval, the numbers of
+    errors accepted and refused, and of right answers refused.
 
     Parameters
     ----------
     table : dict
         Numbers of `histograms`, or ``{method: numbers}``, with the same bins.
     threshold : float
-        Where the slider starts, in [0, 1]: at the nearest of its stops.
+        Where the slider starts, in [0, 1]; rounded to the nearest of its stops.
     still : str, optional
         Address (``data:…``) of another still picture.
 
@@ -481,7 +482,7 @@ def overfitting(
 
 
 def show_overfitting(table: dict[str, Any]) -> Explorable:
-    """Scrub through the epochs: curves on one side, the histogram at that time on the other.
+    """Metrics over epochs, with a slider that shows the confidence histogram of each epoch.
 
     Parameters
     ----------
@@ -552,23 +553,23 @@ def gradients(
     epochs: Sequence[int] = (0,),
     most: int = 2000,
 ) -> dict[str, Any]:
-    """What the last-layer gradients of training samples depend on, for any loss.
+    """Numbers of `show_gradients`: enough to compute last-layer gradient norms of any loss.
 
     The norm of a sample's gradient in the last layer's weights and bias is
-    ``‖∂L/∂z‖ · √(‖h‖² + 1)``: its logits z, its label and the norm of its features h are enough.
+    ``‖∂L/∂z‖ · √(‖h‖² + 1)``. It depends on the logits z, the label and the norm of the features h.
 
     Parameters
     ----------
     logits : array (epochs, n, k)
-        Logits of some training samples at some moments.
+        Logits of the same n training samples at several epochs.
     labels : array (n,)
         True classes.
     feature_norm : array (epochs, n)
         Norms of the inputs of the last layer.
     epochs : sequence of int
-        What to call the moments.
+        Numbers of these epochs.
     most : int
-        How many samples to keep, the same at each moment.
+        Largest number of samples to keep, the same at each epoch.
 
     Returns
     -------
@@ -605,16 +606,17 @@ def gradients(
 
 
 def show_gradients(numbers: dict[str, Any], loss: str = "bsce_gra") -> Explorable:
-    """Choose a loss, its γ and β: how does the gradient norm of a sample follow its Brier score?
+    """Gradient norms of samples against their Brier scores, for a loss, γ and β to choose.
 
-    The samples are those of one trained network; the gradient is what a loss would do to it next.
+    The samples and logits are those of one network. The gradient is that of the chosen loss at
+    these logits, also if the network was trained with another loss.
 
     Parameters
     ----------
     numbers : dict
         From `gradients`.
     loss : str
-        A key of `LOSSES`, where the choice starts.
+        The loss that is shown first, a key of `LOSSES`.
 
     Returns
     -------
@@ -673,7 +675,7 @@ def show_gradients(numbers: dict[str, Any], loss: str = "bsce_gra") -> Explorabl
 def gradient_norms(
     moment: dict[str, Any], loss: str, gamma: float, beta: float
 ) -> tuple[Array, Array]:
-    """Return Brier score and gradient norm of the samples of one moment, by `calibkit.losses`.
+    """Return Brier score and gradient norm of the samples at one epoch, by `calibkit.losses`.
 
     Parameters
     ----------
@@ -682,7 +684,7 @@ def gradient_norms(
     loss : str
         A key of `LOSSES`.
     gamma, beta : float
-        Its parameters, where it has them.
+        Parameters of the loss; ignored if it has none.
 
     Returns
     -------
@@ -719,24 +721,24 @@ def risk_coverage(
     points: int = 250,
     threshold: Array | None = None,
 ) -> dict[str, Any]:
-    """The risk-coverage curve, and for each error rate of `TARGETS` the threshold that allows it.
+    """The risk-coverage curve, and for each error rate of `TARGETS` the threshold that keeps it.
 
-    A threshold comes from `metrics.threshold_at_risk`. With `validation` it is chosen there and
-    measured on the test set, as in practice; without, it is chosen on the samples it is measured
-    on, which flatters it.
+    `metrics.threshold_at_risk` chooses the thresholds. With `validation` it chooses them on those
+    samples, and they are measured on the test set, as in practice. Without, thresholds are chosen
+    and measured on the same samples, so that the error rates look lower than they are.
 
     Parameters
     ----------
     confidence : array (n,)
-        Any score by which answers are ranked.
+        Any score; higher means more confident.
     correct : array (n,)
-        Whether they are right.
+        Whether each answer is right.
     validation : (confidence, correct), optional
-        Those of other samples.
+        The same of other samples.
     points : int
         Maximum number of points of the curve.
     threshold : array (len(TARGETS),), optional
-        Thresholds, if they are known already; ``inf`` for none.
+        Thresholds, if they are known already; ``inf`` where none keeps the error rate.
 
     Returns
     -------
@@ -776,14 +778,16 @@ def risk_coverage(
 def show_risk_coverage(
     table: dict[str, Any], target: float = 0.05, still: str | None = None
 ) -> Explorable:
-    """Choose an error rate to allow: which threshold keeps it, and how much is answered?
+    """A risk-coverage curve with a slider for the error rate to allow.
+
+    It shows the threshold that keeps the error rate, and the share of answers that it accepts.
 
     Parameters
     ----------
     table : dict
         Numbers of `risk_coverage`, or ``{method: numbers}`` of two or three.
     target : float
-        Where the slider starts; it ends at the largest error rate.
+        The error rate at which the slider starts; the slider ends at the largest one.
     still : str, optional
         Address (``data:…``) of another still picture.
 

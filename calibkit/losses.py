@@ -9,17 +9,17 @@ Values are per sample, so that the caller chooses the mean or the sum (the paper
 exception is `mmce`, which scores a batch.
 
 Most losses here are cross-entropy times a weight that says how uncertain the sample is (Lin et al.
-2025, eq. 6). The weights are functions of their own (`focal_weight`, `flsd53_weight`,
-`dual_focal_weight`, `brier_weight`). Differentiated along with the rest, a weight gives focal loss
-and its relatives; held constant, by `gradient_weighted`, it scales the gradient of cross-entropy
-and does nothing else (eq. 9).
+2025, eq. 6). `focal_weight`, `flsd53_weight`, `dual_focal_weight` and `brier_weight` return the
+weights. If gradients flow through the weight, the loss is focal loss or one of its relatives. If
+the weight is held constant, by `gradient_weighted`, it only scales the gradient of cross-entropy
+(eq. 9): these losses are named ``*_gra``.
 
-Probabilities never appear under a logarithm: everything starts from ``log_softmax``, so values and
+No loss takes the logarithm of a probability. All start from ``log_softmax``, so values and
 gradients stay finite when float32 probabilities are exactly 0 or 1. Logits of half precision are
-lifted to float32. NaN in the logits gives NaN in the loss: a diverged run must show.
+converted to float32. NaN in the logits gives NaN in the loss, so that a diverged run shows.
 
-Shapes and types are always checked. The range of the labels is checked on the CPU only: on a GPU
-the check would wait for the device at every step, and there ``gather`` rejects such a label itself.
+Shapes and types are always checked. The range of the labels is checked on the CPU only. On a GPU
+the check would wait for the device at every step; there ``gather`` rejects such a label itself.
 
 The five papers: Zhu et al., ECCV 2022 ("Rethinking Confidence Calibration for Failure Prediction",
 fmfp for short); Singh et al. 2021 ("On the Dark Side of Calibration", darkside); Wang et al.,
@@ -54,7 +54,7 @@ class Loss(functools.partial[Tensor]):
 
 
 class ValuesOrLoss(Protocol[_Options]):
-    """A loss of this module: of logits and targets its values, of options alone a `Loss`."""
+    """A loss of this module: returns values for logits and targets, a `Loss` for options alone."""
 
     @overload
     def __call__(
@@ -85,7 +85,7 @@ def _loss(
 
 
 def _checked(logits: Tensor, targets: Tensor) -> Tensor:
-    """Logits, in float32 at least, or a `ValueError` that names the argument."""
+    """Check logits (B, k) and targets (B,), and return the logits in float32 or float64."""
     for name, array in (("logits", logits), ("targets", targets)):
         if not isinstance(array, Tensor):
             raise ValueError(f"{name}: got {type(array).__name__}, expected a torch tensor")
@@ -126,7 +126,7 @@ def _residual(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def _power(base: Tensor, exponent: float | Tensor) -> Tensor:
-    """Power of a base >= 0, with a finite gradient at 0 where exponents below 1 have none."""
+    """Power of a base >= 0 whose gradient at 0 is finite, also for exponents below 1."""
     if not isinstance(exponent, Tensor) and not exponent >= 0:
         raise ValueError(f"gamma: got {exponent}, expected a number >= 0")
     return base.clamp_min(torch.finfo(base.dtype).tiny) ** exponent
@@ -149,7 +149,7 @@ def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     Returns
     -------
     Tensor, shape (B,)
-        In nats. Without `logits` and `targets`: the function of the two.
+        In nats. Without `logits` and `targets`: a loss function of the two.
 
     Raises
     ------
@@ -194,7 +194,7 @@ def label_smoothing(
     Returns
     -------
     Tensor, shape (B,)
-        In nats. Without `logits` and `targets`: the function of the two.
+        In nats. Without `logits` and `targets`: a loss function of the two.
 
     Raises
     ------
@@ -238,7 +238,7 @@ def entropy_regularization(logits: Tensor, targets: Tensor, beta: float = 0.1) -
     Returns
     -------
     Tensor, shape (B,)
-        In nats. Without `logits` and `targets`: the function of the two.
+        In nats. Without `logits` and `targets`: a loss function of the two.
 
     Raises
     ------
@@ -279,7 +279,7 @@ def logit_penalty(logits: Tensor, targets: Tensor, p: float = 1, strength: float
     Returns
     -------
     Tensor, shape (B,)
-        In nats. Without `logits` and `targets`: the function of the two.
+        In nats. Without `logits` and `targets`: a loss function of the two.
 
     Raises
     ------
@@ -313,7 +313,7 @@ def brier(logits: Tensor, targets: Tensor) -> Tensor:
     Returns
     -------
     Tensor, shape (B,)
-        From 0 to 2. Without `logits` and `targets`: the function of the two.
+        From 0 to 2. Without `logits` and `targets`: a loss function of the two.
 
     Raises
     ------
@@ -347,7 +347,7 @@ def focal_weight(logits: Tensor, targets: Tensor, gamma: float = 3.0) -> Tensor:
     Returns
     -------
     Tensor, shape (B,)
-        Weights from 0 to 1. Without `logits` and `targets`: the function of the two.
+        Weights from 0 to 1. Without `logits` and `targets`: a loss function of the two.
 
     Raises
     ------
@@ -380,7 +380,7 @@ def flsd53_weight(logits: Tensor, targets: Tensor) -> Tensor:
     Returns
     -------
     Tensor, shape (B,)
-        Weights from 0 to 1. Without `logits` and `targets`: the function of the two.
+        Weights from 0 to 1. Without `logits` and `targets`: a loss function of the two.
 
     Raises
     ------
@@ -427,7 +427,7 @@ def dual_focal_weight(
 ) -> Tensor:
     """Weight of dual focal loss, u = (1 - p_y + p_j)^γ with a rival class j.
 
-    Lin et al. 2025, eq. 8. The paper defines the class j in three ways, which agree where y is the
+    Lin et al. 2025, eq. 8. The paper defines the class j in three ways. They agree if y is the
     predicted class.
 
     Parameters
@@ -446,7 +446,7 @@ def dual_focal_weight(
     Returns
     -------
     Tensor, shape (B,)
-        Weights from 0 to 2^γ. Without `logits` and `targets`: the function of the two.
+        Weights from 0 to 2^γ. Without `logits` and `targets`: a loss function of the two.
 
     Raises
     ------
@@ -481,9 +481,9 @@ def dual_focal_weight(
 def brier_weight(logits: Tensor, targets: Tensor, gamma: float = 4.0, beta: float = 2.0) -> Tensor:
     """Generalised Brier score of a sample, u = (‖p - y‖_β)^γ with y one-hot.
 
-    Lin et al. 2025, eq. 11. As printed, it takes the norm of one number at a time, where β would
-    mean nothing; this is the norm of the vector, as in the authors' code. β = γ = 2 is the Brier
-    score; β = 1 is 2^γ times `focal_weight`. The values behind the paper's tables are not stated;
+    Lin et al. 2025, eq. 11. The printed equation takes the norm of single numbers, so that β would
+    have no effect; this is the norm of the vector, as in the authors' code. β = γ = 2 is the Brier
+    score. β = 1 is 2^γ times `focal_weight`. The paper does not state the values behind its tables;
     the defaults are the only ones in the authors' scripts.
 
     Parameters
@@ -500,7 +500,7 @@ def brier_weight(logits: Tensor, targets: Tensor, gamma: float = 4.0, beta: floa
     Returns
     -------
     Tensor, shape (B,)
-        Weights from 0 to 2^(γ/β). Without `logits` and `targets`: the function of the two.
+        Weights from 0 to 2^(γ/β). Without `logits` and `targets`: a loss function of the two.
 
     Raises
     ------
@@ -526,7 +526,7 @@ def focal(logits: Tensor, targets: Tensor, gamma: float = 3.0) -> Tensor:
     """Focal loss, -(1 - p_y)^γ log p_y: cross-entropy that weighs easy samples less.
 
     Lin et al. 2025, eq. 4; with γ = 3 in Zhu et al. 2022 and Singh et al. 2021. The code of Wang et
-    al. 2021 holds the weight constant: what it calls focal is `focal_gra`.
+    al. 2021 holds the weight constant: its focal loss is `focal_gra`.
 
     Parameters
     ----------
@@ -540,7 +540,7 @@ def focal(logits: Tensor, targets: Tensor, gamma: float = 3.0) -> Tensor:
     Returns
     -------
     Tensor, shape (B,)
-        In nats. Without `logits` and `targets`: the function of the two.
+        In nats. Without `logits` and `targets`: a loss function of the two.
 
     Raises
     ------
@@ -576,7 +576,7 @@ def inverse_focal(logits: Tensor, targets: Tensor, gamma: float = 1.0) -> Tensor
     Returns
     -------
     Tensor, shape (B,)
-        In nats. Without `logits` and `targets`: the function of the two.
+        In nats. Without `logits` and `targets`: a loss function of the two.
 
     Raises
     ------
@@ -609,7 +609,7 @@ def flsd53(logits: Tensor, targets: Tensor) -> Tensor:
     Returns
     -------
     Tensor, shape (B,)
-        In nats. Without `logits` and `targets`: the function of the two.
+        In nats. Without `logits` and `targets`: a loss function of the two.
 
     Raises
     ------
@@ -648,7 +648,7 @@ def dual_focal(
     Returns
     -------
     Tensor, shape (B,)
-        In nats. Without `logits` and `targets`: the function of the two.
+        In nats. Without `logits` and `targets`: a loss function of the two.
 
     Raises
     ------
@@ -684,7 +684,7 @@ def bsce(logits: Tensor, targets: Tensor, gamma: float = 4.0, beta: float = 2.0)
     Returns
     -------
     Tensor, shape (B,)
-        In nats. Without `logits` and `targets`: the function of the two.
+        In nats. Without `logits` and `targets`: a loss function of the two.
 
     Raises
     ------
@@ -707,8 +707,8 @@ def bsce(logits: Tensor, targets: Tensor, gamma: float = 4.0, beta: float = 2.0)
 def gradient_weighted(logits: Tensor, targets: Tensor, weight: Tensor | LossFunction) -> Tensor:
     """Cross-entropy whose gradient is scaled by a weight: ∇L = u ∇CE (Lin et al. 2025, eq. 9).
 
-    No gradient flows into the weight, so anything may serve: `focal_weight` and the other weights
-    of this module, or numbers from elsewhere: those of `consistency_weight`, say.
+    No gradient flows into the weight, so any numbers will do: a function such as `focal_weight`, or
+    values such as those of `consistency_weight`.
 
     Parameters
     ----------
@@ -722,7 +722,7 @@ def gradient_weighted(logits: Tensor, targets: Tensor, weight: Tensor | LossFunc
     Returns
     -------
     Tensor, shape (B,)
-        In nats. Without `logits` and `targets`: the function of the two.
+        In nats. Without `logits` and `targets`: a loss function of the two.
 
     Raises
     ------
@@ -759,12 +759,12 @@ def consistency_weight(
     1 - mean over draws of p_y(h + noise · s · ε), with s the standard deviation of the features h
     of the batch and ε standard normal (Lin et al. 2025, section 16.1). The paper leaves the size
     of the noise and the number of draws to another paper (Tao et al. 2024); the defaults are ours.
-    No gradient flows into it.
+    No gradient flows into the weight.
 
     Parameters
     ----------
     features : Tensor, shape (B, d)
-        What the last layer sees.
+        Inputs of the last layer.
     targets : Tensor of int64, shape (B,)
         Labels from 0 to k - 1.
     head : function of (..., d) to logits (..., k)
@@ -774,12 +774,12 @@ def consistency_weight(
     noise : float
         Standard deviation of the noise, in standard deviations of the features; at least 0.
     generator : torch.Generator
-        Of the noise, on the CPU; torch's own by default.
+        Generator of the noise, on the CPU; by default that of torch.
 
     Returns
     -------
     Tensor, shape (B,)
-        From 0 (each copy is sure of the label) to 1.
+        From 0 (the label has probability 1 in every copy) to 1.
 
     Examples
     --------
@@ -800,8 +800,8 @@ def consistency_weight(
 def focal_gra(logits: Tensor, targets: Tensor, gamma: float = 3.0) -> Tensor:
     """Cross-entropy with its gradient scaled by (1 - p_y)^γ.
 
-    The weight of focal loss held constant (Lin et al. 2025); what the code of Wang et al. 2021
-    calls focal. See `focal_weight`.
+    The weight of focal loss held constant (Lin et al. 2025). The code of Wang et al. 2021 calls
+    this loss focal. See `focal_weight`.
 
     Parameters
     ----------
@@ -815,7 +815,7 @@ def focal_gra(logits: Tensor, targets: Tensor, gamma: float = 3.0) -> Tensor:
     Returns
     -------
     Tensor, shape (B,)
-        In nats. Without `logits` and `targets`: the function of the two.
+        In nats. Without `logits` and `targets`: a loss function of the two.
 
     Raises
     ------
@@ -847,7 +847,7 @@ def flsd53_gra(logits: Tensor, targets: Tensor) -> Tensor:
     Returns
     -------
     Tensor, shape (B,)
-        In nats. Without `logits` and `targets`: the function of the two.
+        In nats. Without `logits` and `targets`: a loss function of the two.
 
     Raises
     ------
@@ -886,7 +886,7 @@ def dual_focal_gra(
     Returns
     -------
     Tensor, shape (B,)
-        In nats. Without `logits` and `targets`: the function of the two.
+        In nats. Without `logits` and `targets`: a loss function of the two.
 
     Raises
     ------
@@ -922,7 +922,7 @@ def bsce_gra(logits: Tensor, targets: Tensor, gamma: float = 4.0, beta: float = 
     Returns
     -------
     Tensor, shape (B,)
-        In nats. Without `logits` and `targets`: the function of the two.
+        In nats. Without `logits` and `targets`: a loss function of the two.
 
     Raises
     ------
@@ -954,10 +954,10 @@ def mmce(
 
     .. math:: \mathrm{MMCE}^2 = \sum_{ij} a_i a_j K_{ij}, \qquad a_i = (c_i - r_i) / B
 
-    (Kumar et al. 2018; a baseline of Lin et al. 2025). The weighted form divides by the number of
-    correct samples where c_i = 1 and by that of wrong ones where c_i = 0, so that the few wrong
-    samples count as much as the many correct ones. It is 0, with no gradient, where a batch has
-    only one of the two kinds.
+    for a batch of B samples (Kumar et al. 2018; a baseline of Lin et al. 2025). The weighted form
+    divides by the number of correct samples if c_i = 1 and by that of wrong ones if c_i = 0, so
+    that the few wrong samples count as much as the many correct ones. If all samples of a batch
+    are correct or all are wrong, the weighted form is 0 and has no gradient.
 
     Parameters
     ----------
@@ -968,7 +968,7 @@ def mmce(
     weighted : bool
         Balance correct and wrong samples.
     normalisation : {"formula", "code"}
-        ``"formula"``: as above. ``"code"``: as the code that Lin et al. build on, which leaves out
+        ``"formula"``: as above. ``"code"``: as in the code that Lin et al. build on. It leaves out
         the square root in the plain form, and divides twice by each count in the weighted form.
 
     Returns
@@ -1017,12 +1017,12 @@ def mmce(
 def gradient_logits(loss: LossFunction, logits: Tensor, targets: Tensor) -> Tensor:
     """Gradient of each sample's loss with respect to its own logits, ∂L/∂z.
 
-    One backward pass of the sum: samples do not mix in a per-sample loss.
+    Takes one backward pass for the batch, since the loss of a sample depends on its logits only.
 
     Parameters
     ----------
     loss : function (logits, targets) -> (B,)
-        Any loss of this module but `mmce`, or one's own.
+        Any loss of this module except `mmce`, or a function of yours.
     logits : Tensor, shape (B, k)
         Scores before the softmax.
     targets : Tensor of int64, shape (B,)
@@ -1066,7 +1066,7 @@ def last_layer_gradient_norm(
     Parameters
     ----------
     loss : function (logits, targets) -> (B,)
-        Any loss of this module but `mmce`, or one's own.
+        Any loss of this module except `mmce`, or a function of yours.
     logits : Tensor, shape (B, k)
         Output z of the layer.
     targets : Tensor of int64, shape (B,)

@@ -1,13 +1,12 @@
 """Figures of the book. Each is two functions: ``prepare_x`` returns numbers, ``plot_x`` draws them.
 
-``prepare_*``, those of `calibkit.curves`, take plain arrays and draw nothing: one array is one run,
-a list of arrays is one run per seed. ``plot_*`` take those numbers and return the axes. Functions
-that overlay methods take ``{method: numbers}``; `panels` repeats a plot over methods, epochs or
-treatments.
+The functions ``prepare_x`` of `calibkit.curves` take arrays and draw nothing: one array is one run,
+a list of arrays is one run per seed. The functions ``plot_x`` take the numbers that ``prepare_x``
+returns, draw them, and return the axes. Functions that draw several methods in one figure take
+``{method: numbers}``; `panels` draws a figure with one panel per method, epoch or treatment.
 
-Uncertainty is always drawn: over seeds as the 95 % Student-t interval of the mean, within one test
-set as the 95 % Wilson interval of a proportion. The former needs two seeds and is otherwise left
-out.
+Uncertainty is always drawn: over seeds as the 95 % Student-t interval of the mean, which needs two
+seeds, and within one test set as the 95 % Wilson interval of a proportion.
 
 >>> with style():
 ...     ax = plot_reliability(prepare_reliability([0.9, 0.8, 0.7], [True, True, False]))
@@ -78,13 +77,13 @@ _FINE = {"figure.figsize": (WIDTH, 3.2), "lines.linewidth": 1.4, "lines.markersi
 def style(points: float | None = None) -> _GeneratorContextManager[None]:
     """Context manager (or decorator) with the book's style; outside it nothing changes.
 
-    White, opaque background (inverted on dark pages of the book); fonts for a screen.
+    Figures have a white, opaque background, which dark pages of the book invert.
 
     Parameters
     ----------
     points : float, optional
-        Size of all text, 8 for a figure that is drawn at the width it is shown at, `WIDTH`; its
-        lines are as fine. By default 10 to 12, for figures that a page shrinks.
+        Size of all text; lines are scaled with it. Take 8 for a figure that is shown as wide as
+        it is drawn (`WIDTH`). By default text has 10 to 12 points, for figures that a page shrinks.
 
     Returns
     -------
@@ -107,9 +106,9 @@ def style(points: float | None = None) -> _GeneratorContextManager[None]:
 def look(method: str) -> dict[str, Any]:
     """Keyword arguments for ``ax.plot``: colour, line style, marker and label of a method.
 
-    A method combined with flat-minima axes (``bsce_gra+sam+swa``) keeps the colour and marker of
-    its objective; the axes choose the line style and are added to the label, as are options in
-    brackets. A name unknown to this book gets a look computed from its letters, the same every
+    A method combined with SAM or SWA (``bsce_gra+sam+swa``) has the colour and marker of its loss.
+    SAM and SWA choose the line style and are added to the label, as are options in brackets. A name
+    that the book does not know gets a colour and a marker computed from its letters, the same every
     time.
 
     Parameters
@@ -147,9 +146,9 @@ def look(method: str) -> dict[str, Any]:
 
 
 def ink(color: str) -> str:
-    """A colour for words on white: as given, or darkened until they can be read.
+    """A colour for words on white: as given, or darkened until the words can be read.
 
-    Markers are areas and may be pale; letters are thin. WCAG asks for a contrast of 4.5.
+    The contrast is at least 4.5, as WCAG asks.
 
     Parameters
     ----------
@@ -313,8 +312,9 @@ def plot_confidence_histogram(
     """Draw both densities, and in words the AUROC and their overlap or the confident errors.
 
     Filled areas are means over seeds, thin outlines single seeds. With a threshold, the errors
-    above it are shaded, and their share is written; without, the dashed lines are the means. Two
-    methods side by side: ``panels(table, plot_confidence_histogram, size=(3.3, 2.7))``.
+    above it are shaded and their share is written. Without a threshold, dashed lines show the mean
+    confidences. To draw methods side by side: ``panels(table, plot_confidence_histogram,
+    size=(3.3, 2.7))``.
 
     Parameters
     ----------
@@ -323,10 +323,11 @@ def plot_confidence_histogram(
     ax : Axes, optional
         Where to draw; by default axes of a new figure.
     root : bool
-        A square-root axis, on which what is rare shows beside the peak of correct predictions near
-        1. Areas are then no longer shares.
+        Whether the vertical axis is a square root, on which low densities can be seen beside the
+        peak near 1. Areas are then no longer shares.
     words : bool
-        Whether to write the AUROC and the overlap. What lies above a threshold is always written.
+        Whether to write the AUROC and the overlap. The share of errors above a threshold is always
+        written.
 
     Returns
     -------
@@ -380,12 +381,12 @@ def plot_confidence_histogram(
 
 
 def plot_reliability(numbers: Reliability, ax: Axes | None = None, words: bool = True) -> Axes:
-    """Draw accuracy against confidence, the gap between them, and below, where the samples are.
+    """Draw accuracy against confidence and the gap between them, and below the share of samples.
 
-    The dot of a bin sits at its mean confidence; its bar reaches to the diagonal, red where the
-    network is over-confident and blue where it is under-confident. ECE is the mean length of these
-    bars, weighted by the grey strip (its tallest bar is labelled). Small marks are single seeds; a
-    bin whose interval is wider than 0.3 is drawn pale.
+    The dot of a bin is at its mean confidence. Its bar reaches to the diagonal: red if the network
+    is over-confident in this bin, blue if it is under-confident. The ECE is the mean length of
+    these bars, weighted by the shares in the grey strip below (its tallest bar is labelled). Small
+    marks are single seeds. A bin whose interval is wider than 0.3 is pale.
 
     Parameters
     ----------
@@ -451,7 +452,7 @@ def plot_reliability(numbers: Reliability, ax: Axes | None = None, words: bool =
 def plot_reliability_lines(table: dict[str, Reliability], ax: Axes | None = None) -> Axes:
     """Draw the gap accuracy − confidence of several methods per bin, with its Wilson bands.
 
-    Bins whose interval is wider than 0.3 are left out: they would clutter the figure to no effect.
+    Bins whose interval is wider than 0.3 are left out, because they say nothing.
 
     Parameters
     ----------
@@ -496,9 +497,9 @@ def plot_overfitting_grid(
     changes: Sequence[str] | None = None,
     rows: Mapping[Any, Mapping[str, Any]] | None = None,
 ) -> Figure:
-    """Metrics over epochs, one above the other, and what each loses from its best epoch on.
+    """Draw metrics over epochs, one above the other, and how each changes after its best epoch.
 
-    A network overfits reliably where its AUROC falls although its accuracy does not.
+    Reliable overfitting shows as an AUROC that falls while the accuracy does not.
 
     Parameters
     ----------
@@ -506,10 +507,10 @@ def plot_overfitting_grid(
         ``{title: {metric: numbers}}``, numbers from `prepare_overfitting`, the same metrics
         ("accuracy" and "auroc", say) for each; a column a title, written as in `panels`.
     since : float
-        The share of the training after which the axes fit the curves: their first rise would
-        flatten the fall.
+        Share of the training after which the curves fit into the axes. Earlier epochs may lie
+        outside: their steep rise would make a later fall too small to see.
     changes : sequence of str, optional
-        The metrics whose change is written; by default all.
+        Metrics whose change is written; by default all.
     rows : mapping, optional
         ``{title: {metric: row}}`` with fields ``estimate``, ``low``, ``high`` (natural units) and
         ``outcome`` ("lower", "higher" or another word): the change between the two stretches of
@@ -518,12 +519,12 @@ def plot_overfitting_grid(
     Returns
     -------
     Figure
-        As wide as a page, or for one column as a phone, a row a metric. Thick is the mean, thin are
-        single seeds. Numbers with stretches show their mean over each as a bar, and an arrow from
-        one to the other. For other numbers the ring is the best epoch of the mean, and the number
-        what seeds lose after the epoch that is best for the others, on average. It has no interval:
-        the choices depend on each other, and where seeds share the luck of one test set it counts
-        as a loss.
+        One row per metric; as wide as a page, or as a phone if there is one column. Thick lines
+        are means, thin lines single seeds. If the numbers have stretches, a bar shows the mean over
+        each stretch, and an arrow leads from the first to the second. Otherwise a ring shows the
+        best epoch of the mean, and the number is the mean loss of the seeds since the epoch that is
+        best for the other seeds. It has no interval, because these losses depend on each other. It
+        may count as a loss what is the luck of a test set that all seeds share.
 
     Raises
     ------
@@ -627,11 +628,11 @@ def _since_best(ax: Axes, numbers: Overfitting, color: str, words: bool) -> None
 
 
 def plot_refinement(numbers: Refinement, ax: Axes | None = None, since: float = 0.46) -> Axes:
-    """Draw the NLL (red), its refinement (blue), and between them what temperature scaling removes.
+    """Draw the NLL before temperature scaling (red) and after it, the refinement (blue), by epoch.
 
-    The axis begins after the first epochs, which are so high that they would flatten the rest. The
-    ring is the epoch of lowest refinement; the number is what is lost of it until the end, on
-    average over seeds, unless it is lowest there.
+    The first epochs are left out, since their NLL is far higher. The ring is the epoch with the
+    lowest refinement. The number is how much the refinement rises from there to the end, on average
+    over seeds, unless it is lowest at the end.
 
     Parameters
     ----------
@@ -677,10 +678,12 @@ def plot_refinement(numbers: Refinement, ax: Axes | None = None, since: float = 
 
 
 def plot_gradient_norms(numbers: GradientNorms, ax: Axes | None = None) -> Axes:
-    """Draw a dot for each cell with samples (shaded by how many, logarithmically), and a law.
+    """Draw the gradient norms of samples against their Brier scores.
 
-    The median norm is red, and the red band has four fifths of the samples of like Brier score. The
-    law, if there is one, is dashed. The number is that of `gradient_spread`, in per cent.
+    Dots are cells of the grid: darker ones hold more samples, on a logarithmic scale. The red line
+    is the median norm, and the red band holds four fifths of the samples with about the same Brier
+    score. The dashed line is the law of the loss, if it has one. The number is `gradient_spread`,
+    in per cent.
 
     Parameters
     ----------
@@ -785,22 +788,22 @@ def forest_before_after(
     ax: Axes | None = None,
     marked: Sequence[str] = (),
 ) -> Axes:
-    """A number of each method as trained (ring) and after temperature scaling (dot).
+    """Draw a number of each method as trained (ring) and after temperature scaling (dot).
 
-    Where the two coincide, the dot stands in its ring. Bars are intervals, wide and pale as
-    trained, thin after the temperature; fewer than three seeds have none.
+    If the two are equal, the dot is inside its ring. Bars are intervals: wide and pale as trained,
+    thin after temperature scaling. With fewer than three seeds there are none.
 
     Parameters
     ----------
     before : mapping of str to NamedTuple
         By method: fields ``estimate``, ``low``, ``high`` (natural units),
-        ``seeds``, ``metric`` and ``to``, the method that the number is a difference from, or "".
+        ``seeds``, ``metric`` and ``to``, the method that is subtracted, or "" for none.
     after : mapping of str to NamedTuple
-        The same after the temperature. Its methods stand from top to bottom, then any others.
+        The same after temperature scaling. Its methods come first, from top to bottom.
     ax : Axes, optional
         Where to draw; by default axes of a new figure.
     marked : sequence of str
-        Methods that get a dagger behind their marks, which a caption or a legend explains.
+        Methods that get a dagger behind their marks; explain it in a caption or a legend.
 
     Returns
     -------

@@ -309,7 +309,7 @@ def _tiny(binary: str) -> float:
 
 
 def _floor(value: float) -> Floor:
-    """The Floor of which one number is both parts."""
+    """A Floor in which several zeros of a row count as much as one zero."""
     return Floor(value, value)
 
 

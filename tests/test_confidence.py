@@ -283,7 +283,7 @@ def test_trust_score_refuses_bad_predictions():
     model = TrustScore().fit([[0.0], [1.0]], [0, 2])
     with pytest.raises(ValueError, match="features: got 2 columns, expected 1"):
         model.score([[0.0, 1.0]], [0])
-    with pytest.raises(ValueError, match="predicted: got class 1, expected one of those of fit"):
+    with pytest.raises(ValueError, match="predicted: got class 1, expected one of the labels"):
         model.score([[0.0], [1.0]], [0, 1])
     with pytest.raises(ValueError, match="predicted: got shape"):
         model.score([[0.0]], [0, 2])

@@ -234,6 +234,16 @@ def test_margins_are_those_of_the_verdicts():
     }
 
 
+def test_constants_of_the_report_have_the_values_that_its_page_gives():
+    text = (ROOT / "book/api_report.md").read_text()
+    rows = re.findall(r"^\| `(\w+)\.([A-Z_]+)` \| (.+?) \|", text, re.M)
+    assert len(rows) > 5
+    for module, name, shown in rows:
+        value = getattr(import_module(f"calibkit.report.{module}"), name)
+        expected = str(value) if isinstance(value, int) else ", ".join(f"`{key}`" for key in value)
+        assert shown == expected, name
+
+
 REFERENCE_PAGES = "".join(p.read_text() for p in sorted((ROOT / "book").glob("api*.md")))
 REFERENCE = re.findall(r"automodule:: calibkit\.(\w+)$", REFERENCE_PAGES, re.M)
 FUNCTIONS = [
@@ -260,6 +270,30 @@ METHODS = [
 ]
 
 
+def parameters_in(function) -> list[str]:
+    """Names in the section `Parameters` of a function."""
+    described = re.findall(
+        r"^\**(\w+(?:, \w+)*)(?: : .+)?\n {4}\S", sections(function).get("Parameters", ""), re.M
+    )
+    return [name for names in described for name in names.split(", ")]
+
+
+def described_elsewhere(function) -> set[str]:
+    """Parameters of the functions that a sentence "Arguments as in `NAME`" names."""
+    found = re.search(r"\barguments as in `[^.]*?\.(?:\s|$)", inspect.getdoc(function), re.I)
+    names = re.findall(r"as in `(\w+)`", found[0]) if found else []
+    others = [getattr(metrics, name) for name in names]
+    for other in others:
+        assert parameters_in(other) == list(inspect.signature(other).parameters), other
+    return {parameter for other in others for parameter in parameters_in(other)}
+
+
+def test_arguments_described_elsewhere_are_those_of_the_function_named():
+    assert described_elsewhere(metrics.mce) == {"probs", "labels", "bins", "sample_weight"}
+    assert "bins" in described_elsewhere(metrics.histogram_overlap)
+    assert described_elsewhere(metrics.ece) == set()
+
+
 def test_every_module_of_the_reference_is_looked_at():
     assert {"metrics", "losses", "posthoc", "stats", "plots", "explorable"} <= set(REFERENCE)
     assert {"data.load", "report.verdict", "report.checks.checks"} <= {f.id for f in FUNCTIONS}
@@ -274,11 +308,10 @@ def test_help_of_a_function_has_an_example_that_runs(function):
     "function", [f for f in FUNCTIONS if not f.id.startswith(("data.", "report."))] + METHODS
 )
 def test_help_of_a_function_says_what_goes_in_and_out(function):
-    described = re.findall(
-        r"^\**(\w+(?:, \w+)*)(?: : .+)?\n {4}\S", sections(function).get("Parameters", ""), re.M
-    )
-    names = [name for names in described for name in names.split(", ")]
     signature = inspect.signature(function)
-    assert names == [name for name in signature.parameters if name != "self"]
+    asked = [name for name in signature.parameters if name != "self"]
+    own, shared = parameters_in(function), described_elsewhere(function)
+    assert sorted({*own, *shared} & {*asked}) == sorted(asked)
+    assert own == [name for name in asked if name in own]  # in order, and none that is not there
     returns = re.search(r"^.+\n {4}\S", sections(function).get("Returns", ""), re.MULTILINE)
     assert returns or signature.return_annotation is None

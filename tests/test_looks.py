@@ -77,6 +77,8 @@ def test_every_look_at_a_setting_counts_for_all_that_is_compared_there(monkeypat
     assert looks.taken("made") == 5  # four with two seeds of something, and the planned number
     assert looks.taken("reached") == 2 and looks.taken("other") == 1
     assert looks.taken("nowhere") == 1
+    assert looks.complete("reached") and looks.complete("nowhere")
+    assert not looks.complete("made") and looks.complete("other")
     assert looks.planned("made") == {"seeds": 3, "more": (("erm", 6), ("sam", 6))}
     assert looks.planned("nowhere") == {}
 

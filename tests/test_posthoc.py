@@ -1020,7 +1020,7 @@ def test_an_isotonic_map_keeps_its_corners_only():
     ("change", "message"),
     [
         ({"calibkit_map": 3}, "later version"),
-        ({"map": "pickle"}, "map: expected one of temperature"),
+        ({"map": "pickle"}, "map: got another name, expected one of temperature"),
         ({"map": []}, "unhashable"),
         ({"classes": 1}, "classes: got 1"),
         ({"classes": "2"}, "classes: got '2'"),
@@ -1033,7 +1033,10 @@ def test_an_isotonic_map_keeps_its_corners_only():
         ({"map": "temperature", "fitted": {"temperature": 0}}, "expected a positive number"),
         ({"map": "histogram", "fitted": {"edges": [0.5], "values": [1]}}, "one more than edges"),
         ({"map": "isotonic", "fitted": {"points": [None]}}, "got 1 classes, expected 2"),
-        ({"map": "isotonic", "fitted": {"points": [None, [[1, 0], [0, 1]]]}}, "in no order"),
+        (
+            {"map": "isotonic", "fitted": {"points": [None, [[1, 0], [0, 1]]]}},
+            "got points that do not rise",
+        ),
     ],
 )
 def test_a_damaged_map_is_refused_in_one_line(change, message, tmp_path):

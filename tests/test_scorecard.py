@@ -124,7 +124,7 @@ def test_a_card_has_the_comparisons_both_words_and_the_level():
     said = text(made)
     assert found.everything == found.without == found.outcome == "unclear"
     assert "With FMFP, the accuracy is more than two points below" in said
-    assert f"Judged at {found.judged_at}" in said
+    assert f"Judged by the interval of {found.judged_at}." in said
     assert "What would change it" in said
     for one in found.compared():
         assert one.comparison in said and one.measured in said and one.claimed in said

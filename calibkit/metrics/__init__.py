@@ -2,31 +2,35 @@
 
 There are two kinds of function, which differ in what they take.
 
-- *Calibration*, from ``probs`` (n, k) and ``labels`` (n,): does a confidence of 0.8 mean right in
-  80 of 100 cases? `ece` and its relatives, `nll`, `brier`. Those of the top label also take
-  ``confidence`` (n,) and ``correct`` (n,).
+- *Calibration*, from ``probs`` (n, k) and ``labels`` (n,): is a prediction with confidence 0.8
+  right in 80 of 100 cases? `ece` and its relatives, `nll`, `brier`. Those of the top label also
+  take ``confidence`` (n,) and ``correct`` (n,): `ece` describes these arguments.
 - *Failure prediction*, from ``confidence`` (n,) and ``correct`` (n,): do right predictions get a
   higher confidence than wrong ones? `auroc`, `aurc`, `fpr_at_tpr` and their relatives. The positive
-  class is a correct prediction throughout.
+  class is a right prediction in all of them: `auroc` describes these arguments.
 
-These functions sort samples by the confidences that they get. In single precision, many confidences
-of a very confident network are rounded to 1 and tie. `summary` computes all metrics from logits and
-sorts by log-odds, which still differ; `confidence.log_odds` returns these. Values are fractions
-(multiply by 100 or 1000 in tables). Samples of equal confidence always count as one group, so no
-result depends on the order of the samples. A metric that the data leave undefined, such as the
-AUROC of a model that is never wrong, is ``nan`` with one `UndefinedMetricWarning`. Invalid
-arguments raise a `ValueError` of one line that names the argument: see `ece` and `auroc`.
+This holds for all functions:
+
+- Shares and errors are fractions: multiply them by 100 (AURC: by 1000) to compare with printed
+  tables. `nll` is in nats.
+- An argument that is empty, malformed, not finite, of another length than the others or outside
+  the range that its description gives raises a `ValueError` of one line that names it. So does a
+  label that is out of range, and a row of ``probs`` that does not sum to 1.
+- A metric that the data leave undefined, such as the AUROC of a model that is never wrong, is
+  ``nan`` with one `UndefinedMetricWarning`.
+- No value depends on the order of the samples: those of equal confidence count as one group.
+- A whole-number `sample_weight` has the same effect as repeating the row that often. Metrics that
+  scikit-learn has, too, equal those of scikit-learn with the same weights.
+
+Which to take: `ece`, `excess_ece`, `nll` and `brier` for calibration, `auroc`, `aurc` and
+`fpr_at_tpr` for failure prediction, `risk_coverage` and `threshold_at_risk` to choose what to
+accept. `summary` computes all metrics from logits, and is faster than calling several functions.
+In single precision, a softmax rounds many confidences of a very confident network to 1, so that
+they tie. `summary` sorts by log-odds instead, which still differ; `confidence.log_odds` returns
+them.
 
 The five papers: Zhu et al., ECCV 2022 (fmfp for short); Singh et al. 2021 (darkside); Wang et al.,
 NeurIPS 2021 (overconf); Wang et al., CVPR 2023 (mixup); Lin et al., CVPR 2025 (bsce).
-
-To find your way: `ece`, `excess_ece`, `nll` and `brier` for calibration, `auroc`, `aurc` and
-`fpr_at_tpr` for failure prediction, `risk_coverage` and `threshold_at_risk` for choosing what to
-accept. If you want several numbers at once, `summary` is faster than calling the functions one by
-one. Every function has an example in its own help.
-
-A whole-number `sample_weight` has the same effect as repeating the row that often. Metrics that
-scikit-learn has, too, equal those of scikit-learn with the same weights.
 """
 
 from calibkit.metrics.bins import Bins, Scheme

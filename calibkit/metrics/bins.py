@@ -54,7 +54,7 @@ def once(function: Callable[[Ranking, int, Scheme], _Value]) -> OfRanking[_Value
 
 @once
 def cuts_of(ranking: Ranking, bins: int, scheme: Scheme) -> Array:
-    """The places in the ranking at which bins end, from the highest confidence to the lowest."""
+    """Indices into the ranking at which bins begin and end (bins + 1,), highest bin first."""
     if scheme == "equal_width":  # (lo, hi], and 0 belongs to the lowest
         inner = edges_of(bins, ranking.dtype)[1:-1]
         upto = np.searchsorted(ranking.confidence[::-1], inner, side="right")
@@ -69,7 +69,7 @@ def cuts_of(ranking: Ranking, bins: int, scheme: Scheme) -> Array:
 
 @once
 def binned(ranking: Ranking, bins: int, scheme: Scheme) -> Bins:
-    """The bins of a ranking, from the lowest confidence to the highest."""
+    """Bin a ranking; the lowest bin comes first."""
     cut = cuts_of(ranking, bins, scheme)
     if ranking.whole:
         count = np.diff(np.r_[0, ranking.accepted][cut])
@@ -93,7 +93,7 @@ def binned_samples(confidence: Array, correct: Array, bins: int) -> Bins:
 
 
 def stretches(values: Array, cut: Array) -> Array:
-    """Sum `values` between neighbouring places of `cut`; 0 where they are the same."""
+    """Sums of `values` (g,) between neighbouring indices in `cut`; 0 between equal indices."""
     sums, filled = np.zeros(len(cut) - 1), cut[:-1] < cut[1:]
     sums[filled] = np.add.reduceat(values, cut[:-1][filled])
     return sums

@@ -25,27 +25,29 @@ if TYPE_CHECKING:
 def ece(
     probs: ArrayLike, labels: ArrayLike, bins: int = 15, *, sample_weight: Weights = None
 ) -> float:
-    r"""Expected calibration error of the top label, in bins of equal width.
+    r"""Expected calibration error (ECE) of the top label, in bins of equal width.
 
     .. math:: \mathrm{ECE} = \sum_m \frac{|B_m|}{n}\,|\mathrm{acc}(B_m) - \mathrm{conf}(B_m)|
 
-    Naeini et al. 2015; Guo et al. 2017. All five papers report it: Singh et al. 2021 in eq. 3, Wang
-    et al. 2021 and Lin et al. 2025 in 15 bins.
+    The top label is the most probable class. In bin B_m, acc is the share of right predictions and
+    conf their mean confidence. Naeini et al. 2015; Guo et al. 2017. All five papers report it:
+    Singh et al. 2021 in eq. 3, Wang et al. 2021 and Lin et al. 2025 in 15 bins.
 
     Parameters
     ----------
     probs : array or tensor, shape (n, k) or (n,)
-        Predicted probabilities; rows sum to 1. Or (n,): a confidence for each answer, or the
-        probability of one event, where there are no classes.
+        Predicted probabilities; rows sum to 1. Without classes, (n,): the confidence of each
+        answer, or the probability of one event.
     labels : array or tensor of integers, shape (n,)
-        True classes, 0 to k - 1. For `probs` (n,): whether the answer is right, or the event
-        happened, as booleans or 0 and 1.
+        True classes, 0 to k - 1. With `probs` (n,): whether each answer is right, or whether the
+        event happened, as booleans or 0 and 1.
     bins : int
-        Number of bins (lo, hi] of equal width on [0, 1]; confidences of exactly 0 and 1 are
-        counted.
+        Number of bins (lo, hi] of equal width on [0, 1], at least 1. Confidences of exactly 0 are
+        in the lowest bin.
     sample_weight : array or tensor, shape (n,), optional
-        How much each sample counts, from 0. Whole numbers are numbers of rows: 2 is a row that is
-        there twice. Others say how much a row counts beside another; only their ratios matter.
+        How much each sample counts, at least 0. A whole number says how often the row counts: 2
+        has the same effect as giving the row twice. If weights are not all whole numbers, only
+        their ratios matter.
 
     Returns
     -------
@@ -82,29 +84,16 @@ def adaptive_ece(
     .. math:: \sum_m \frac{|B_m|}{n}\,|\mathrm{acc}(B_m) - \mathrm{conf}(B_m)|
 
     with bins cut at the quantiles of the confidence ("AdaECE" of Lin et al. 2025, in 15 bins in
-    their code). Equal confidences share a bin, so bins are unequal where they pile up. The authors'
-    code interpolates the edges and loses the sample of lowest confidence: less than 1/n.
+    their code). Equal confidences share a bin, so counts differ where many are equal. The authors'
+    code interpolates the edges and loses the sample of lowest confidence, which changes the value
+    by less than 1/n.
 
-    Parameters
-    ----------
-    probs : array or tensor, shape (n, k)
-        Predicted probabilities; rows sum to 1.
-    labels : array or tensor of integers, shape (n,)
-        True classes, 0 to k - 1.
-    bins : int
-        Number of bins.
-    sample_weight : array or tensor, shape (n,), optional
-        As in `ece`.
+    Arguments as in `ece`: `probs` (n, k) or (n,) and `labels` (n,).
 
     Returns
     -------
     float
         A fraction in [0, 1]; lower is better.
-
-    Raises
-    ------
-    ValueError
-        As `ece`.
 
     Examples
     --------
@@ -125,26 +114,12 @@ def mce(
     Naeini et al. 2015. A bin with one sample counts as much as any other, which makes this metric
     noisy.
 
-    Parameters
-    ----------
-    probs : array or tensor, shape (n, k)
-        Predicted probabilities; rows sum to 1.
-    labels : array or tensor of integers, shape (n,)
-        True classes, 0 to k - 1.
-    bins : int
-        Number of bins (lo, hi] of equal width on [0, 1].
-    sample_weight : array or tensor, shape (n,), optional
-        As in `ece`.
+    Arguments as in `ece`: `probs` (n, k) or (n,) and `labels` (n,).
 
     Returns
     -------
     float
         A fraction in [0, 1]; lower is better.
-
-    Raises
-    ------
-    ValueError
-        As `ece`.
 
     Examples
     --------
@@ -171,30 +146,21 @@ def debiased_ece(
 
     The debiased estimator of Kumar, Liang and Ma ("Verified Uncertainty Calibration", NeurIPS 2019,
     section 4; Ferro and Fricker, 2012), in bins of equal count as theirs. It is an L2 error, at
-    least as large as the L1 error that `ece` estimates. Bins of one sample, whose noise
-    cannot be estimated, are left out.
+    least as large as the L1 error that `ece` estimates. Bins of one sample are left out, because
+    their noise cannot be estimated.
+
+    Other arguments as in `ece`: `probs` (n, k) or (n,) and `labels` (n,).
 
     Parameters
     ----------
-    probs : array or tensor, shape (n, k)
-        Predicted probabilities; rows sum to 1.
-    labels : array or tensor of integers, shape (n,)
-        True classes, 0 to k - 1.
-    bins : int
-        Number of bins of equal count.
     sample_weight : array or tensor, shape (n,), optional
-        As in `ece_floor`.
+        As in `ece`. What chance adds is worked out as in `ece_floor`.
 
     Returns
     -------
     float
-        The root of the estimate, a fraction in the units of `ece`. The estimated square may be
-        negative by chance; then minus the root of its size, to be read as "none found".
-
-    Raises
-    ------
-    ValueError
-        As `ece`.
+        The root of the estimate, a fraction. The estimated square may be negative by chance; then
+        minus the root of its size: no miscalibration was found.
 
     Examples
     --------
@@ -227,26 +193,12 @@ def overconfidence_error(
 
     Thulasidasan et al. 2019; named in Singh et al. 2021, section 3.3.
 
-    Parameters
-    ----------
-    probs : array or tensor, shape (n, k)
-        Predicted probabilities; rows sum to 1.
-    labels : array or tensor of integers, shape (n,)
-        True classes, 0 to k - 1.
-    bins : int
-        Number of bins (lo, hi] of equal width on [0, 1].
-    sample_weight : array or tensor, shape (n,), optional
-        As in `ece`.
+    Arguments as in `ece`: `probs` (n, k) or (n,) and `labels` (n,).
 
     Returns
     -------
     float
         A fraction in [0, 1]; lower is better.
-
-    Raises
-    ------
-    ValueError
-        As `ece`.
 
     Examples
     --------
@@ -292,29 +244,18 @@ def reliability_bins(
 ) -> dict[str, Any]:
     """Bin predictions by confidence: the numbers of a reliability diagram.
 
+    Other arguments as in `auroc`, with `confidence` (n,) in [0, 1]; `bins` as in `ece`.
+
     Parameters
     ----------
-    confidence : array or tensor, shape (n,)
-        Confidences in [0, 1].
-    correct : array or tensor, shape (n,)
-        Whether each prediction is right, as booleans or 0 and 1.
-    bins : int
-        Number of bins.
     scheme : {"equal_width", "equal_mass"}
         Bins (lo, hi] of equal width on [0, 1], or of (nearly) equal count; ties stay together.
-    sample_weight : array or tensor, shape (n,), optional
-        As in `ece`.
 
     Returns
     -------
     dict
         ``edges`` (bins + 1,); per bin ``count``, mean ``confidence`` and ``accuracy``, both ``nan``
         in an empty bin. Tensors if `confidence` is one.
-
-    Raises
-    ------
-    ValueError
-        As `auroc`, and if a confidence lies outside [0, 1], or `bins` is below 1.
 
     Examples
     --------

@@ -25,32 +25,33 @@ def ece_floor(
 ) -> float:
     r"""Calibration error that a perfectly calibrated model is expected to show by chance.
 
-    A calibrated model is right with exactly the probabilities that are its confidences c. So the
-    number of right answers in a bin is a sum of independent draws t, and
+    A calibrated model is right with a probability that equals its confidence c. So the number of
+    right answers in a bin is a sum of independent draws t, and
 
     .. math:: \mathrm{floor} = \frac1n\sum_m \mathrm E\,\Big|\sum_{i \in B_m}
               (t_i - c_i)\Big|, \qquad t_i \sim \mathrm{Bernoulli}(c_i).
 
-    The mean absolute deviation in a bin is taken from the binomial variable with the same mean and
+    The mean absolute deviation in a bin is that of the binomial variable with the same mean and
     variance, by de Moivre's formula 2k C(N, k) p^k (1 - p)^(N - k + 1) with k = ⌊Np⌋ + 1 (Diaconis
-    and Zabell, 1991). It is exact if all confidences of the bin are equal or if the bin holds one
-    sample. It is within 0.6 % in bins of width 1/15, and within 3 % in any bin of 10 samples or
-    more.
+    and Zabell, 1991). The value is exact if all confidences of the bin are equal or if the bin
+    holds one sample. It is off by at most 0.6 % in bins of width 1/15, and by at most 3 % in any
+    bin of 10 samples or more.
+
+    Other arguments as in `ece`, but `probs` (n, k) only. To find the floor of confidences (n,),
+    subtract their `excess_ece` from their `ece`.
 
     Parameters
     ----------
-    probs : array or tensor, shape (n, k)
-        Predicted probabilities; rows sum to 1.
     labels : array or tensor of integers, shape (n,), optional
-        Not used, since the floor does not depend on them: accepted so that the function is called
-        like the other errors.
+        Not used, because the floor does not depend on labels. The argument is here so that the
+        function can be called like the other errors.
     bins : int
         Number of bins (lo, hi] on [0, 1], of equal width or, for "adaptive_ece", of equal
         count.
     of : {"ece", "adaptive_ece", "classwise_ece"}
-        Which calibration error; the last draws the label from the row of probabilities.
+        Which calibration error. For "classwise_ece", labels are drawn from the probabilities.
     sample_weight : array or tensor, shape (n,), optional
-        See `ece`. The floor depends on the number of samples. For whole-number weights this is
+        As in `ece`. The floor depends on the number of samples. For whole-number weights this is
         their sum. For other weights it is the effective size (Σw)² / Σw² (Kish 1965), since few
         heavy rows vary as much as few rows.
 
@@ -59,11 +60,6 @@ def ece_floor(
     float
         A fraction. It falls as 1/√n: for 10,000 samples at 94 % accuracy it is about 0.005, as
         large as published differences.
-
-    Raises
-    ------
-    ValueError
-        As `ece`, and if `of` is unknown.
 
     Examples
     --------
@@ -155,34 +151,27 @@ def excess_ece(
     """Calibration error beyond what chance alone would show: the error minus its `ece_floor`.
 
     For a calibrated model the excess is 0 on average, whatever the accuracy and the size of the
-    test set. So models can be compared by it. Plain calibration errors cannot be compared if their
-    floors differ. A large miscalibration exceeds the noise of its bins; the excess then understates
-    it by up to the floor.
+    test set. So compare models by it: their plain calibration errors cannot be compared if their
+    floors differ. If the miscalibration is large, the excess understates it by up to the floor.
+
+    Other arguments as in `ece`: `probs` (n, k) and `labels` (n,), or except for "classwise_ece"
+    confidences (n,) and whether each answer is right (n,).
 
     Parameters
     ----------
-    probs : array or tensor, shape (n, k)
-        Predicted probabilities; rows sum to 1.
-    labels : array or tensor of integers, shape (n,)
-        True classes, 0 to k - 1.
     bins : int
         Number of bins (lo, hi] on [0, 1], of equal width or, for "adaptive_ece", of equal
         count.
     of : {"ece", "adaptive_ece", "classwise_ece"}
-        Which calibration error; the last draws the label from the row of probabilities.
+        Which calibration error. For "classwise_ece", labels are drawn from the probabilities.
     sample_weight : array or tensor, shape (n,), optional
         As in `ece_floor`.
 
     Returns
     -------
     float
-        A fraction from -1 to 1; lower is better. Negative where a model happens to agree with its
-        labels better than a calibrated one would on average.
-
-    Raises
-    ------
-    ValueError
-        As `ece`, and if `of` is unknown.
+        A fraction from -1 to 1; lower is better. It is negative if the error is smaller than that
+        of a calibrated model on average.
 
     Examples
     --------

@@ -23,27 +23,15 @@ MOST_CELLS = 20_000_000  # classes × bins: bounds the memory
 def nll(probs: ArrayLike, labels: ArrayLike, *, sample_weight: Weights = None) -> float:
     r"""Negative log-likelihood: the mean of :math:`-\log p_y`.
 
-    Infinite if a true class was given probability 0. In `summary` a 0 counts as what rounding may
-    have made a 0.
+    Infinite if a true class has probability 0. (`summary` replaces a 0 by the probability that
+    rounding may have turned into 0.)
 
-    Parameters
-    ----------
-    probs : array or tensor, shape (n, k)
-        Predicted probabilities; rows sum to 1.
-    labels : array or tensor of integers, shape (n,)
-        True classes, 0 to k - 1.
-    sample_weight : array or tensor, shape (n,), optional
-        As in `ece`.
+    Arguments as in `ece`: `probs` (n, k) and `labels` (n,).
 
     Returns
     -------
     float
         In nats, from 0; lower is better.
-
-    Raises
-    ------
-    ValueError
-        As `ece`.
 
     Examples
     --------
@@ -65,24 +53,12 @@ def brier(probs: ArrayLike, labels: ArrayLike, *, sample_weight: Weights = None)
 
     Brier 1950; Zhu et al. 2022, eq. 6, whose square was lost in print.
 
-    Parameters
-    ----------
-    probs : array or tensor, shape (n, k)
-        Predicted probabilities; rows sum to 1.
-    labels : array or tensor of integers, shape (n,)
-        True classes, 0 to k - 1.
-    sample_weight : array or tensor, shape (n,), optional
-        As in `ece`.
+    Arguments as in `ece`: `probs` (n, k) and `labels` (n,).
 
     Returns
     -------
     float
         From 0 to 2; lower is better.
-
-    Raises
-    ------
-    ValueError
-        As `ece`.
 
     Examples
     --------
@@ -110,29 +86,16 @@ def classwise_ece(
     .. math:: \frac1K\sum_{j}\sum_m \frac{|B_{m,j}|}{n}\,
               |\mathrm{freq}_j(B_{m,j}) - \mathrm{conf}_j(B_{m,j})|
 
-    with bins over the probability of class j and the frequency of class j in them (Lin et al. 2025,
-    in 15 bins in their code). Small for many classes, since most probabilities are nearly 0.
+    The bins of class j are cut by its probability; freq_j is the share of class j in a bin, conf_j
+    its mean probability (Lin et al. 2025, in 15 bins in their code). With many classes the value is
+    small, since most probabilities are nearly 0.
 
-    Parameters
-    ----------
-    probs : array or tensor, shape (n, k)
-        Predicted probabilities; rows sum to 1.
-    labels : array or tensor of integers, shape (n,)
-        True classes, 0 to k - 1.
-    bins : int
-        Number of bins (lo, hi] of equal width on [0, 1].
-    sample_weight : array or tensor, shape (n,), optional
-        As in `ece`.
+    Arguments as in `ece`: `probs` (n, k) and `labels` (n,).
 
     Returns
     -------
     float
         A fraction in [0, 1]; lower is better.
-
-    Raises
-    ------
-    ValueError
-        As `ece`.
 
     Examples
     --------
@@ -147,9 +110,9 @@ def brier_decomposition(
 ) -> dict[str, float]:
     r"""Split the Brier score into calibration and refinement, without a remainder.
 
-    Every class is a yes-or-no forecast, binned by its probability into bins of equal width; the
-    terms are summed over classes. With :math:`\bar p_m`, :math:`\bar t_m` the mean probability and
-    the frequency in a bin of :math:`n_m` samples, and :math:`\bar t` the overall frequency,
+    The probability of each class is binned in bins of equal width; the terms are summed over
+    classes. With :math:`\bar p_m`, :math:`\bar t_m` the mean probability and the frequency of the
+    class in a bin of :math:`n_m` samples, and :math:`\bar t` its overall frequency,
 
     .. math::
         \mathrm{calibration} &= \textstyle\sum_m \frac{n_m}{n} (\bar p_m - \bar t_m)^2 \\
@@ -158,35 +121,21 @@ def brier_decomposition(
         \mathrm{within\_bin} &= \textstyle\frac1n\sum_m\sum_{i \in m}
             (p_i - \bar p_m)^2 - 2 (p_i - \bar p_m)(t_i - \bar t_m)
 
-    Murphy (1973) has the first three, which are exact only if all forecasts in a bin are the same;
-    the last is what binning hides (Stephenson, Coelho and Jolliffe, 2008). Then, exactly,
+    Murphy (1973) has the first three, which are exact only if all probabilities in a bin are the
+    same. The last is what binning hides (Stephenson, Coelho and Jolliffe, 2008). Then, exactly,
 
     - ``brier = calibration + refinement``, the two parts in Singh et al. 2021, section 3.3, and
     - ``refinement = uncertainty - resolution + within_bin``.
 
-    Calibration is what recalibration can repair; refinement is what it cannot.
+    Recalibration can repair the first part and not the second.
 
-    Parameters
-    ----------
-    probs : array or tensor, shape (n, k)
-        Predicted probabilities; rows sum to 1.
-    labels : array or tensor of integers, shape (n,)
-        True classes, 0 to k - 1.
-    bins : int
-        Number of bins (lo, hi] of equal width on [0, 1].
-    sample_weight : array or tensor, shape (n,), optional
-        As in `ece`.
+    Arguments as in `ece`: `probs` (n, k) and `labels` (n,).
 
     Returns
     -------
     dict
         ``brier``, ``calibration``, ``refinement``, ``uncertainty``, ``resolution``,
         ``within_bin``.
-
-    Raises
-    ------
-    ValueError
-        As `ece`.
 
     Examples
     --------
@@ -198,10 +147,11 @@ def brier_decomposition(
 
 
 class Classes:
-    """Per class and bin of its probability: count, and sums of p, t, p squared and p times t.
+    """Count and sums of p, t, p² and p t by class j and bin of its probability p.
 
-    Nearly all probabilities are in the lowest bin when there are many classes. Only the others are
-    looked at one by one; the lowest bin is what remains of the column sums.
+    t is 1 if j is the true class, otherwise 0. With many classes nearly all probabilities are in
+    the lowest bin. Only the others are counted one by one; the sums of the lowest bin are the
+    column's sums minus those of the other bins.
     """
 
     def __init__(
@@ -231,7 +181,11 @@ class Classes:
         return classes * self.shape[1] + np.searchsorted(self.inner, p)
 
     def add(self, block: Array, labels: Array, rows: slice) -> Array:
-        """Count a block of probabilities, which is used up; return the squared error per row."""
+        """Add a block of probabilities (rows, k) to the sums, and return squared errors (rows,).
+
+        `labels` (rows,) are those of the block, and `rows` is its place among all samples. The
+        numbers in the block are overwritten.
+        """
         high = np.flatnonzero(block > self.lowest)
         own = None if self.weights is None else self.weights[rows]
         many = 1 if own is None else own[high // block.shape[1]]

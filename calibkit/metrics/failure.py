@@ -28,13 +28,14 @@ def auroc(confidence: ArrayLike, correct: ArrayLike, *, sample_weight: Weights =
     .. math:: P(\hat p_\text{right} > \hat p_\text{wrong}) +
               \tfrac12 P(\hat p_\text{right} = \hat p_\text{wrong})
 
-    The positive class is a correct prediction (Zhu et al. 2022; "refinement" in Singh et al. 2021,
+    The positive class is a right prediction (Zhu et al. 2022; "refinement" in Singh et al. 2021,
     eq. 4, where the correction term must count the positives).
 
     Parameters
     ----------
     confidence : array or tensor, shape (n,)
-        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
+        Any score; higher means more confident. Equal scores tie: if a softmax rounds yours to 1,
+        rank `confidence.log_odds` instead.
     correct : array or tensor, shape (n,)
         Whether each prediction is right, as booleans or 0 and 1.
     sample_weight : array or tensor, shape (n,), optional
@@ -68,32 +69,20 @@ def auroc_of(ranking: Ranking | Failures) -> float:
 def aupr_success(
     confidence: ArrayLike, correct: ArrayLike, *, sample_weight: Weights = None
 ) -> float:
-    r"""Area under the precision-recall curve; positive = correct prediction.
+    r"""Area under the precision-recall curve; positive = right prediction.
 
     .. math:: \mathrm{AP} = \sum_g (R_g - R_{g-1})\,P_g
 
-    over the distinct confidences, highest first. The code of Zhu et al. 2022 joins the points by
-    straight lines instead, which moves it by less than 0.001.
+    with precision P and recall R at the distinct confidences g, highest first. The code of Zhu et
+    al. 2022 joins the points by straight lines instead, which changes the value by less than 0.001.
 
-    Parameters
-    ----------
-    confidence : array or tensor, shape (n,)
-        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
-    correct : array or tensor, shape (n,)
-        Whether each prediction is right, as booleans or 0 and 1.
-    sample_weight : array or tensor, shape (n,), optional
-        As in `ece`.
+    Arguments as in `auroc`: `confidence` (n,) and `correct` (n,).
 
     Returns
     -------
     float
         From 0 to 1; a random ranking gives the accuracy; higher is better. ``nan`` with an
         `UndefinedMetricWarning` if no prediction is right.
-
-    Raises
-    ------
-    ValueError
-        As `auroc`.
 
     Examples
     --------
@@ -118,28 +107,15 @@ def aupr_error(
 ) -> float:
     r"""Area under the precision-recall curve; positive = wrong prediction, lowest confidence first.
 
-    The average precision of `aupr_success` for the other class; the code of Zhu et al. 2022 does
-    the same.
+    `aupr_success` with right and wrong exchanged, as in the code of Zhu et al. 2022.
 
-    Parameters
-    ----------
-    confidence : array or tensor, shape (n,)
-        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
-    correct : array or tensor, shape (n,)
-        Whether each prediction is right, as booleans or 0 and 1.
-    sample_weight : array or tensor, shape (n,), optional
-        As in `ece`.
+    Arguments as in `auroc`: `confidence` (n,) and `correct` (n,).
 
     Returns
     -------
     float
         From 0 to 1; a random ranking gives the error rate; higher is better. ``nan`` with an
         `UndefinedMetricWarning` if no prediction is wrong.
-
-    Raises
-    ------
-    ValueError
-        As `auroc`.
 
     Examples
     --------
@@ -177,14 +153,7 @@ def risk_coverage(
     One point for each distinct confidence, highest first: predictions of equal confidence can only
     be accepted together (Geifman and El-Yaniv 2017; Zhu et al. 2022).
 
-    Parameters
-    ----------
-    confidence : array or tensor, shape (n,)
-        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
-    correct : array or tensor, shape (n,)
-        Whether each prediction is right, as booleans or 0 and 1.
-    sample_weight : array or tensor, shape (n,), optional
-        As in `ece`.
+    Arguments as in `auroc`: `confidence` (n,) and `correct` (n,).
 
     Returns
     -------
@@ -192,11 +161,6 @@ def risk_coverage(
         Shares accepted, in (0, 1], ascending to 1.
     risk : array or tensor, shape (g,)
         Error rates among the accepted; the last is that of the model.
-
-    Raises
-    ------
-    ValueError
-        As `auroc`.
 
     Examples
     --------
@@ -214,27 +178,20 @@ def aurc(confidence: ArrayLike, correct: ArrayLike, *, sample_weight: Weights = 
     .. math:: \mathrm{AURC} = \frac1n\sum_{i=1}^n \frac{\#\text{wrong among the first } i}{i}
 
     with predictions sorted by decreasing confidence (Zhu et al. 2022, whose tables print 1000 times
-    this). The order of equal confidences is arbitrary: the value is the mean over all orders.
+    this value). For equal confidences the value is the mean over all their orders.
+
+    Other arguments as in `auroc`: `confidence` (n,) and `correct` (n,).
 
     Parameters
     ----------
-    confidence : array or tensor, shape (n,)
-        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
-    correct : array or tensor, shape (n,)
-        Whether each prediction is right, as booleans or 0 and 1.
     sample_weight : array or tensor, shape (n,), optional
-        As in `ece`. The mean is over places, of which whole numbers make their sum, and others as
-        many as there are rows: 1/i is then continued between whole numbers (digamma function).
+        As in `ece`. With whole-number weights, n is their sum. With others, n is the number of
+        rows, and 1/i is continued between whole numbers (digamma function).
 
     Returns
     -------
     float
         From 0 to 1; lower is better.
-
-    Raises
-    ------
-    ValueError
-        As `auroc`.
 
     Examples
     --------
@@ -271,19 +228,17 @@ def aurc_of(failures: "Failures | Ranking") -> float:
 
 
 def eaurc(confidence: ArrayLike, correct: ArrayLike, *, sample_weight: Weights = None) -> float:
-    r"""Excess AURC: what a perfect ranking of the same predictions would save.
+    r"""Excess AURC: the AURC minus that of a perfect ranking of the same predictions.
 
     .. math:: \text{E-AURC} = \mathrm{AURC} - \big(r + (1 - r)\ln(1 - r)\big)
 
-    with error rate r; the bracket is the AURC of a perfect ranking of infinitely many samples, as
-    in Zhu et al. 2022 (whose tables print 1000 times this, and whose text defines it in words).
+    with error rate r. The bracket is the AURC of a perfect ranking of infinitely many samples, as
+    in Zhu et al. 2022 (whose tables print 1000 times this value).
+
+    Other arguments as in `auroc`: `confidence` (n,) and `correct` (n,).
 
     Parameters
     ----------
-    confidence : array or tensor, shape (n,)
-        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
-    correct : array or tensor, shape (n,)
-        Whether each prediction is right, as booleans or 0 and 1.
     sample_weight : array or tensor, shape (n,), optional
         As in `aurc`.
 
@@ -291,11 +246,6 @@ def eaurc(confidence: ArrayLike, correct: ArrayLike, *, sample_weight: Weights =
     -------
     float
         From 0 to 1; lower is better.
-
-    Raises
-    ------
-    ValueError
-        As `auroc`.
 
     Examples
     --------
@@ -313,32 +263,20 @@ def eaurc_of(failures: "Failures | Ranking") -> float:
 
 
 def augrc(confidence: ArrayLike, correct: ArrayLike, *, sample_weight: Weights = None) -> float:
-    r"""Area under the generalised risk-coverage curve: wrong and accepted, as a share of all.
+    r"""Area under the generalised risk-coverage curve, whose risk is wrong and accepted over all.
 
     .. math:: \mathrm{AUGRC} = (1 - \mathrm{AUROC})\,r(1 - r) + \tfrac12 r^2
 
-    with error rate r (Traub et al., 2024): the trapezoid area, which is the chance that a
-    prediction fails without being caught. Unlike in `aurc`, an early failure weighs no more than a
-    later one.
+    with error rate r (Traub et al., 2024), by trapezoids. It is the chance that a prediction is
+    wrong and accepted, averaged over the coverages. Each wrong prediction adds the share of
+    predictions ranked below it; `aurc` gives the highest confidences far more weight.
 
-    Parameters
-    ----------
-    confidence : array or tensor, shape (n,)
-        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
-    correct : array or tensor, shape (n,)
-        Whether each prediction is right, as booleans or 0 and 1.
-    sample_weight : array or tensor, shape (n,), optional
-        As in `ece`.
+    Arguments as in `auroc`: `confidence` (n,) and `correct` (n,).
 
     Returns
     -------
     float
         From 0 to 0.5; lower is better.
-
-    Raises
-    ------
-    ValueError
-        As `auroc`.
 
     Examples
     --------
@@ -362,33 +300,24 @@ def fpr_at_tpr(
     *,
     sample_weight: Weights = None,
 ) -> float:
-    """Share of the wrong predictions accepted where a share `tpr` of the right ones is (FPR95).
+    """Share of the wrong predictions accepted when a share `tpr` of the right ones is (FPR95).
+
+    Other arguments as in `auroc`: `confidence` (n,) and `correct` (n,).
 
     Parameters
     ----------
-    confidence : array or tensor, shape (n,)
-        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
-    correct : array or tensor, shape (n,)
-        Whether each prediction is right, as booleans or 0 and 1.
     tpr : float
         Share of the right predictions to accept, in (0, 1].
     convention : {"exact", "nearest"}
         "exact" takes the highest threshold that accepts at least `tpr` of the right predictions.
-        "nearest" does as the code of Zhu et al. 2022: of the corners of the ROC curve, the one
-        whose true-positive rate is nearest to `tpr`, even if below it; some 0.1 points lower.
-    sample_weight : array or tensor, shape (n,), optional
-        As in `ece`.
+        "nearest" is the choice of Zhu et al.'s code: the corner of the ROC curve whose
+        true-positive rate is nearest to `tpr`, even if below it. It gives some 0.1 points less.
 
     Returns
     -------
     float
         From 0 to 1; lower is better. ``nan`` with an `UndefinedMetricWarning` unless there are both
         right and wrong predictions.
-
-    Raises
-    ------
-    ValueError
-        As `auroc`, and if `tpr` is out of range or `convention` is unknown.
 
     Examples
     --------
@@ -422,29 +351,20 @@ def risk_at_coverage(
 ) -> float:
     """Error rate among the most confident share `coverage` of the predictions.
 
-    Equal confidences are accepted together: the point is the first of `risk_coverage` that covers
-    at least `coverage`.
+    Equal confidences are accepted together, so a little more than `coverage` may be accepted: the
+    value is that of the first point of `risk_coverage` with at least this coverage.
+
+    Other arguments as in `auroc`: `confidence` (n,) and `correct` (n,).
 
     Parameters
     ----------
-    confidence : array or tensor, shape (n,)
-        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
-    correct : array or tensor, shape (n,)
-        Whether each prediction is right, as booleans or 0 and 1.
     coverage : float
         Share to accept, in (0, 1].
-    sample_weight : array or tensor, shape (n,), optional
-        As in `ece`.
 
     Returns
     -------
     float
         From 0 to 1; lower is better.
-
-    Raises
-    ------
-    ValueError
-        As `auroc`, and if `coverage` is out of range.
 
     Examples
     --------
@@ -467,26 +387,17 @@ def coverage_at_risk(
 ) -> float:
     """Return the largest share that can be accepted with an error rate of at most `risk`.
 
+    Other arguments as in `auroc`: `confidence` (n,) and `correct` (n,).
+
     Parameters
     ----------
-    confidence : array or tensor, shape (n,)
-        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
-    correct : array or tensor, shape (n,)
-        Whether each prediction is right, as booleans or 0 and 1.
     risk : float
         Largest error rate allowed, in [0, 1].
-    sample_weight : array or tensor, shape (n,), optional
-        As in `ece`.
 
     Returns
     -------
     float
-        From 0 (no threshold keeps to it) to 1; higher is better.
-
-    Raises
-    ------
-    ValueError
-        As `auroc`, and if `risk` is out of range.
+        From 0 (no threshold has so low an error rate) to 1; higher is better.
 
     Examples
     --------
@@ -505,32 +416,23 @@ def coverage_at_risk_of(ranking: Ranking, risk: float) -> float:
 def threshold_at_risk(
     confidence: ArrayLike, correct: ArrayLike, risk: float, *, sample_weight: Weights = None
 ) -> float:
-    """Return the threshold that accepts most while the error rate is at most `risk`.
+    """Return the threshold that accepts most predictions with an error rate of at most `risk`.
 
-    A prediction is accepted if its confidence is at least the threshold. A confidence in (0, 1) is
-    rounded down to a short decimal that still lies above the next lower one, so the threshold as
-    printed accepts exactly `coverage_at_risk` of these predictions.
+    A prediction is accepted if its confidence is at least the threshold. The threshold is a short
+    decimal between the lowest confidence accepted and the next lower one, so that it accepts
+    exactly `coverage_at_risk` of these predictions as printed, too.
+
+    Other arguments as in `auroc`: `confidence` (n,) and `correct` (n,).
 
     Parameters
     ----------
-    confidence : array or tensor, shape (n,)
-        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
-    correct : array or tensor, shape (n,)
-        Whether each prediction is right, as booleans or 0 and 1.
     risk : float
         Largest error rate allowed, in [0, 1].
-    sample_weight : array or tensor, shape (n,), optional
-        As in `ece`.
 
     Returns
     -------
     float
-        ``inf`` if no threshold keeps to it.
-
-    Raises
-    ------
-    ValueError
-        As `auroc`, and if `risk` is out of range.
+        ``inf`` if no threshold has so low an error rate.
 
     Examples
     --------

@@ -51,18 +51,14 @@ def per_sample(logits: ArrayLike, labels: ArrayLike, kind: Kind = "logits") -> d
     labels : array or tensor of integers, shape (n,)
         True classes, 0 to k - 1.
     kind : {"logits", "probs"}
-        "probs" if `logits` are probabilities, which are refused otherwise. In the NLL, one of 0
-        counts as what `calibkit.precision` finds: half a unit of the last decimal, half a vote, …
+        "probs" if `logits` are probabilities, which are refused otherwise. In the NLL a probability
+        of 0 is replaced by what may have been rounded to 0 (`calibkit.precision`): half a unit of
+        the last decimal, say.
 
     Returns
     -------
     dict
         ``confidence``, ``correct``, ``nll``, ``brier``: arrays (n,); tensors if `logits` is one.
-
-    Raises
-    ------
-    ValueError
-        If an argument is empty, malformed or not finite, or a label is out of range.
 
     Examples
     --------
@@ -84,22 +80,23 @@ def summary(
 ) -> dict[str, float]:
     """Compute every metric from logits.
 
-    What depends on the order of the samples alone, from the AUROC to the risk at a coverage, ranks
-    them by the log-odds of the predicted class, its logit minus the logsumexp of the others in
-    double precision: a softmax rounds the surest to 1, right and wrong ones alike (in single
-    precision from log-odds of 17 on, in double from 37). Probabilities rank as they are.
+    The metrics named in `ranks` sort samples by the log-odds of the predicted class: its logit
+    minus the logsumexp of the others, in double precision. A softmax would round the highest
+    confidences to 1 and so make them tie (in single precision from log-odds of 17 on, in double
+    precision from 37). If you give probabilities, samples are sorted by these.
 
     Parameters
     ----------
-    logits : array (n, k)
+    logits : array or tensor, shape (n, k)
         Scores before the softmax.
-    labels : array (n,)
+    labels : array or tensor of integers, shape (n,)
         True classes, 0 to k - 1.
     bins : int
-        Bins of the binned metrics, except ``eq9_*``, which have 100.
+        Number of bins of the binned metrics; those named ``eq9_*`` always have 100.
     kind : {"logits", "probs"}
-        "probs" if `logits` are probabilities, which are refused otherwise. In the NLL, one of 0
-        counts as what `calibkit.precision` finds: half a unit of the last decimal, half a vote, …
+        "probs" if `logits` are probabilities, which are refused otherwise. In the NLL a probability
+        of 0 is replaced by what may have been rounded to 0 (`calibkit.precision`): half a unit of
+        the last decimal, say.
     sample_weight : array or tensor, shape (n,), optional
         As in `ece`.
 
@@ -110,14 +107,8 @@ def summary(
         under the name of its function. The floors and excesses of the other two calibration errors
         are called ``adaptive_ece_floor``, ``excess_adaptive_ece`` and so on. Parts of
         `brier_decomposition` have the prefix ``brier_``, those of `refinement_decomposition` the
-        prefix ``eq9_``; the two operating points are ``risk_at_coverage_0.8`` and
-        ``coverage_at_risk_0.05``. Undefined ones are ``nan``, with one `UndefinedMetricWarning`
-        that names them.
-
-    Raises
-    ------
-    ValueError
-        If an argument is empty or malformed, or a label is out of range.
+        prefix ``eq9_``. Then ``risk_at_coverage_0.8`` and ``coverage_at_risk_0.05``. Undefined
+        values are ``nan``, with one `UndefinedMetricWarning` that names them.
 
     Examples
     --------
@@ -154,7 +145,7 @@ RANKING = ("auroc", "aupr_success", "aupr_error", "aurc", "eaurc", "augrc", "fpr
 
 
 def ranks(name: str) -> bool:
-    """Whether a metric depends on the order of the confidences alone, and not on their size.
+    """Whether a metric depends only on the order of the confidences, and not on their values.
 
     Parameters
     ----------
@@ -164,7 +155,7 @@ def ranks(name: str) -> bool:
     Returns
     -------
     bool
-        True for those that rank logits by their log-odds.
+        True for the metrics that `summary` computes from log-odds.
 
     Examples
     --------
@@ -177,16 +168,16 @@ def ranks(name: str) -> bool:
 def ranked_metrics(
     bins: int = 15, coverages: Sequence[float] = (0.8,), risks: Sequence[float] = (0.05,)
 ) -> dict[str, Callable[[Ranking], float]]:
-    """Return the metrics that need a `Ranking` only, by name.
+    """Return the metrics that can be computed from a `Ranking`, by name.
 
     Parameters
     ----------
     bins : int
-        Bins of the binned metrics.
+        Number of bins of the binned metrics.
     coverages : sequence of float
-        Where `risk_at_coverage` is taken; its name is then ``risk_at_coverage_0.8``.
+        Coverages at which `risk_at_coverage` is taken; the name is then ``risk_at_coverage_0.8``.
     risks : sequence of float
-        Where `coverage_at_risk` is taken; its name is then ``coverage_at_risk_0.05``.
+        Risks at which `coverage_at_risk` is taken; the name is then ``coverage_at_risk_0.05``.
 
     Returns
     -------
@@ -235,7 +226,7 @@ def ranked_metrics(
 
 
 def _scores(logits: ArrayLike, kind: Kind) -> tuple[Array, Array]:
-    """Logits (n, k), and what the NLL counts a probability of 0 as, (k,); of a 0 the logit -inf."""
+    """Logits (n, k), and the probability (k,) by which the NLL replaces a 0 (its logit is -inf)."""
     if kind != "probs":
         logits = as_logits(logits, kind=kind)
         return logits, np.zeros(logits.shape[1])
@@ -247,7 +238,7 @@ def _scores(logits: ArrayLike, kind: Kind) -> tuple[Array, Array]:
 def _scan(
     logits: Array, floor: Array, labels: ArrayLike, bins: int | None, weights: "Array | None" = None
 ) -> tuple[dict[str, Array], Classes | None]:
-    """Pass over the logits once, block by block: values per sample, and per class if `bins`."""
+    """Pass over logits (n, k) once: values per sample, and sums per class unless `bins` is None."""
     n, k = logits.shape
     labels = as_labels(labels, k, n)
     classes = None if bins is None else Classes(n, k, bins, logits.dtype, weights)

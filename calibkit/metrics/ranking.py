@@ -16,23 +16,24 @@ NEAR = 1e-12  # how far sums of weights that are not whole may be off, as a shar
 
 
 class UndefinedMetricWarning(UserWarning):
-    """A metric is undefined on these data, as AUROC is without wrong predictions; it is ``nan``."""
+    """A metric is ``nan``, because these data leave it undefined: the AUROC without errors, say."""
 
 
 class Ranking:
     """The distinct confidences, highest first, and how many predictions are right and wrong there.
 
-    Everything that is computed from (confidence, correct) needs no more than this. A replicate of
-    `calibkit.stats.bootstrap` has other counts, 0 among them, at the same confidences: no sort.
+    Every metric of (confidence, correct) is computed from these. A replicate of
+    `calibkit.stats.bootstrap` has the same confidences and other counts, some of them 0, so that it
+    needs no sorting.
 
     Parameters
     ----------
     confidence : array (g,)
         Distinct confidences in descending order.
     right, wrong : arrays (g,) of int or float
-        Number of right and of wrong predictions at each, or their weight.
+        Number (or weight) of right and of wrong predictions at each confidence.
     size : float, optional
-        How many samples their noise is that of; by default as many as are counted.
+        Effective number of samples, if they have weights; by default the number of predictions.
     """
 
     def __init__(
@@ -84,22 +85,22 @@ class Ranking:
 
     @property
     def count(self) -> Array:
-        """How many predictions are at each confidence; not kept, for it takes memory."""
+        """Number of predictions at each confidence (g,); not kept, to save memory."""
         return self.right + self.wrong
 
     @property
     def accepted(self) -> Array:
-        """How many are accepted when the threshold is this confidence."""
+        """Number of predictions accepted if the threshold is each confidence (g,)."""
         return self.accepted_right + self.accepted_wrong
 
     @property
     def wins(self) -> float:
-        """Pairs in which the right prediction is the more confident; a tie is half a win."""
+        """Number of pairs whose right prediction is the more confident; a tie counts half."""
         return float(self.wrong @ (self.accepted_right - self.right / 2))
 
     @functools.cached_property
     def failures(self) -> "Failures":
-        """Where its wrong predictions stand."""
+        """The places of the wrong predictions in the ranking."""
         some = np.flatnonzero(self.wrong > 0)
         upto, count, n = self.accepted[some], self.count[some], self.n
         if self.whole:
@@ -107,45 +108,46 @@ class Ranking:
         return Failures(np.maximum(upto - count, 0), upto, self.wrong[some], n)
 
     def risk(self) -> Array:
-        """Error rate of the accepted; 0 before the first, which a replicate may not have drawn."""
+        """Error rate of the accepted at each confidence (g,); 0 if none is accepted."""
         return self.accepted_wrong / np.maximum(self.accepted, LEAST)
 
     def coverage_at_risk(self, risk: float) -> float:
-        """As the function `coverage_at_risk`."""
+        """See the function `coverage_at_risk`."""
         within = self.accepted[self.risk() <= risk + self.near]
         return float(within[-1] / self.n) if len(within) else 0.0
 
     def risk_at_coverage(self, coverage: float) -> float:
-        """As the function `risk_at_coverage`."""
+        """See the function `risk_at_coverage`."""
         place = np.searchsorted(self.accepted / self.n, coverage - self.near)
         return float(self.accepted_wrong[place] / self.accepted[place])
 
     def fpr_at_tpr(self, tpr: float) -> float:
-        """As the function `fpr_at_tpr`; there are right and wrong predictions."""
+        """See the function `fpr_at_tpr`; needs right and wrong predictions."""
         place = np.searchsorted(self.accepted_right / self.all_right, tpr - self.near)
         return float(self.accepted_wrong[place] / self.all_wrong)
 
     def threshold(self, risk: float) -> float:
-        """As `threshold_at_risk`."""
+        """See the function `threshold_at_risk`."""
         within = np.flatnonzero(self.risk() <= risk + self.near)
         return self.at(within[-1]) if len(within) else math.inf
 
     def at(self, place: int) -> float:
-        """A threshold that accepts this confidence and none below it, in few digits."""
+        """A threshold of few digits that accepts the confidence of this index and none below."""
         lowest, lower = [*self.confidence[place:][:2], -math.inf][:2]
         return self.between(float(lowest), float(lower), self.dtype)
 
     @staticmethod
     def between(lowest: float, lower: float, dtype: np.dtype[Any]) -> float:
-        """A threshold in few digits, at most `lowest` and above `lower`, also in type `dtype`."""
+        """A threshold of few digits, at most `lowest` and above `lower`, also as `dtype`."""
         return _short_decimal(lowest, lower, dtype)
 
 
 class Failures(NamedTuple):
-    """Where the wrong predictions stand in the ranking: enough for the areas, and found faster.
+    """The places of the wrong predictions in the ranking; faster, and enough for AUROC and AURC.
 
-    Per distinct confidence of a wrong prediction, highest first: how many predictions have a higher
-    one, how many have at least this one, and how many wrong ones have it. And how many there are.
+    For each distinct confidence of a wrong prediction, highest first: the number of predictions
+    with a higher confidence (`before`), with this or a higher one (`upto`), and of wrong ones with
+    this one (`wrong`). `n` is the number of all predictions.
     """
 
     before: Array
@@ -177,8 +179,9 @@ class Failures(NamedTuple):
 
     @property
     def wins(self) -> float:
-        """As `Ranking.wins`."""
-        # The mean of both places counts those above and half of the tied, of which e²/2 are wrong.
+        """See `Ranking.wins`."""
+        # The mean of `before` and `upto` counts predictions above and half of the tied ones. Of
+        # these, e²/2 are wrong, with e wrong predictions in all.
         return float(self.wrong @ (self.before + self.upto)) / 2 - self.all_wrong**2 / 2
 
 
@@ -188,7 +191,7 @@ def weights_of(sample_weight: Weights, n: int) -> "Array | None":
 
 
 def size_of(weights: Array) -> float:
-    """How many samples the noise is that of: as many as are counted, or of as they are worth."""
+    """Effective number of samples: the sum of whole-number weights, otherwise (Σw)² / Σw²."""
     whole = (weights == np.rint(weights)).all()
     return float(weights.sum()) if whole else effective_size(weights)
 
@@ -204,16 +207,18 @@ def ranking_of(
 def failures_of(
     confidence: ArrayLike, correct: ArrayLike, sample_weight: Weights
 ) -> "Failures | Ranking":
-    """Check confidences and correctness, and find the wrong ones; with weights, rank all."""
+    """Check confidences (n,) and correctness (n,); without weights, place only the wrong ones."""
     if sample_weight is not None:
         return ranking_of(confidence, correct, sample_weight=sample_weight)
     return Failures.of(*as_confidence_correct(confidence, correct))
 
 
 def _short_decimal(value: float, lower: float, dtype: np.dtype[Any]) -> float:
-    """`value` in (0, 1) rounded down, but above `lower`, with two digits of what it lacks to 1.
+    """Round a `value` in (0, 1) down to a short decimal that stays above `lower`.
 
-    Clear of both by more than rounding errors, if there is room: a file's 0.9 may come as 0.8999….
+    Two digits of 1 - value are kept, or more if `lower` asks for them. If there is room, the
+    decimal differs from both by more than rounding errors, since a file's 0.9 may be read as
+    0.8999….
     """
     if not 0 < value < 1:
         return value

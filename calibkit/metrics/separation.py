@@ -19,32 +19,23 @@ def refinement_decomposition(
               - \underbrace{\mathrm{AUROC}\,\tfrac{2PN}{(P+N)^2}}_\text{refinement}
               - \underbrace{\tfrac{P^2 + N^2}{2(P+N)^2}}_\text{constant} + \text{residual}
 
-    with P right and N wrong predictions (Singh et al. 2021, eq. 9). The paper has no residual. It
-    vanishes only if every bin is over-confident and if the accuracy equals that of the detector of
-    errors averaged over its thresholds (eq. 8); the second does not hold for accurate networks, so
-    the residual is large.
+    with P right and N wrong predictions and mean confidence E[C] (Singh et al. 2021, eq. 9). The
+    paper has no residual. It is 0 only if two things hold: every bin is over-confident, and the
+    accuracy equals that of telling right from wrong by a threshold, averaged over all thresholds
+    (eq. 8). The second does not hold for accurate networks, so the residual is large.
+
+    Other arguments as in `auroc`, with `confidence` (n,) in [0, 1].
 
     Parameters
     ----------
-    confidence : array or tensor, shape (n,)
-        Confidences in [0, 1].
-    correct : array or tensor, shape (n,)
-        Whether each prediction is right, as booleans or 0 and 1.
     bins : int
         Bins of the ECE; the paper counts 100.
-    sample_weight : array or tensor, shape (n,), optional
-        As in `ece`.
 
     Returns
     -------
     dict
         ``ece``, ``confidence``, ``refinement``, ``constant``, ``residual``, with ``ece =
         confidence - refinement - constant + residual``.
-
-    Raises
-    ------
-    ValueError
-        As `auroc`, and if a confidence lies outside [0, 1], or `bins` is below 1.
 
     Examples
     --------
@@ -78,25 +69,13 @@ def confidence_gap(
 
     Zhu et al. 2022, figure 10b.
 
-    Parameters
-    ----------
-    confidence : array or tensor, shape (n,)
-        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
-    correct : array or tensor, shape (n,)
-        Whether each prediction is right, as booleans or 0 and 1.
-    sample_weight : array or tensor, shape (n,), optional
-        As in `ece`.
+    Arguments as in `auroc`: `confidence` (n,) and `correct` (n,).
 
     Returns
     -------
     float
         In units of the confidence; higher is better. ``nan`` with an `UndefinedMetricWarning`
         unless there are both right and wrong predictions.
-
-    Raises
-    ------
-    ValueError
-        As `auroc`.
 
     Examples
     --------
@@ -125,30 +104,16 @@ def histogram_overlap(
     .. math:: \sum_m \min\!\big(P(B_m \mid \text{right}),\, P(B_m \mid \text{wrong})\big)
 
     Zhu et al. 2022 show this overlap in figures 5 and 9, without a number for it. It depends on the
-    bins where most confidences fall into the last one: to compare two models, take `auroc`, which
-    has none.
+    number of bins if most confidences fall into the last one. To compare two models, take `auroc`,
+    which has no bins.
 
-    Parameters
-    ----------
-    confidence : array or tensor, shape (n,)
-        Confidences in [0, 1].
-    correct : array or tensor, shape (n,)
-        Whether each prediction is right, as booleans or 0 and 1.
-    bins : int
-        Number of bins (lo, hi] of equal width on [0, 1].
-    sample_weight : array or tensor, shape (n,), optional
-        As in `ece`.
+    Arguments as in `auroc`, with `confidence` (n,) in [0, 1]; `bins` as in `ece`.
 
     Returns
     -------
     float
         From 0 (disjoint) to 1 (the same histogram); lower is better. ``nan`` with an
         `UndefinedMetricWarning` unless there are both right and wrong predictions.
-
-    Raises
-    ------
-    ValueError
-        As `auroc`, and if a confidence lies outside [0, 1], or `bins` is below 1.
 
     Examples
     --------
@@ -174,27 +139,16 @@ def ece_correct(
 ) -> float:
     """ECE of the right predictions alone: one minus their mean confidence.
 
-    Zhu et al. 2022, figure 6c. Their accuracy is 1 in every bin, so the bins do not matter.
+    Zhu et al. 2022, figure 6c. The accuracy of right predictions is 1 in every bin, so the number
+    of bins does not matter.
 
-    Parameters
-    ----------
-    confidence : array or tensor, shape (n,)
-        Confidences in [0, 1].
-    correct : array or tensor, shape (n,)
-        Whether each prediction is right, as booleans or 0 and 1.
-    sample_weight : array or tensor, shape (n,), optional
-        As in `ece`.
+    Arguments as in `auroc`, with `confidence` (n,) in [0, 1].
 
     Returns
     -------
     float
         From 0 to 1: by how much right predictions are under-confident. ``nan`` with an
         `UndefinedMetricWarning` if no prediction is right.
-
-    Raises
-    ------
-    ValueError
-        As `auroc`, and if a confidence lies outside [0, 1].
 
     Examples
     --------

@@ -17,29 +17,17 @@ def smooth_ece(probs: ArrayLike, labels: ArrayLike, *, sample_weight: Weights = 
     .. math:: \mathrm{smECE}_\sigma = \int_0^1 \Big|\frac1n\sum_i
               K_\sigma(t, c_i)\,(c_i - a_i)\Big|\,\mathrm dt
 
-    with confidence c, correctness a and a Gaussian kernel reflected at 0 and 1, whose width is the
-    σ that the error itself reaches: the least with smECE_σ <= σ. There is no number of bins to
-    argue about. As in the authors' library, relplot, sums are taken on a grid of 1,001 points or,
-    if σ < 0.01, more, and divided by the smoothed density in place of n.
+    with confidence c, correctness a and a Gaussian kernel K of width σ, reflected at 0 and 1. The
+    width is not chosen: it is the least σ with smECE_σ <= σ. As in the authors' library, relplot,
+    sums are taken on a grid of 1,001 points (more if σ < 0.01) and divided by the smoothed density
+    in place of n.
 
-    Parameters
-    ----------
-    probs : array or tensor, shape (n, k)
-        Predicted probabilities; rows sum to 1.
-    labels : array or tensor of integers, shape (n,)
-        True classes, 0 to k - 1.
-    sample_weight : array or tensor, shape (n,), optional
-        As in `ece`.
+    Arguments as in `ece`: `probs` (n, k) or (n,) and `labels` (n,).
 
     Returns
     -------
     float
         A fraction in [0, 1]; lower is better.
-
-    Raises
-    ------
-    ValueError
-        As `ece`.
 
     Examples
     --------
@@ -72,7 +60,7 @@ def _smoothed_error(
 
     @functools.cache
     def spectrum(points: int) -> Array:
-        """Of residuals and counts, shared out to the grid points on either side and reflected."""
+        """Fourier transform of residuals and counts on a grid, reflected at its ends."""
         place = confidence * (points - 1)
         left = place.astype(np.intp).clip(0, points - 2)
         share = place - left

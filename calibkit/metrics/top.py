@@ -44,27 +44,22 @@ def top_label(probs: npt.ArrayLike, labels: ArrayLike) -> tuple[Array, Array]: .
 def top_label(probs: ArrayLike, labels: ArrayLike) -> tuple[ArrayOrTensor, ArrayOrTensor]:
     """Return the confidence in the most probable class of each sample, and whether it is right.
 
-    It is several times faster than ``probs.max(axis=1)`` and ``probs.argmax(axis=1) == labels``,
-    and gives the same.
+    The same as ``probs.max(axis=1)`` and ``probs.argmax(axis=1) == labels``, and several times
+    faster.
 
     Parameters
     ----------
     probs : array or tensor, shape (n, k)
-        Probabilities. Of equal ones in a row the first is the prediction.
+        Predicted probabilities. Of equal ones in a row, the first is the prediction.
     labels : array or tensor of integers, shape (n,)
         True classes, 0 to k - 1.
 
     Returns
     -------
     confidence : array (n,)
-        What `auroc`, `aurc` and their relatives rank.
+        The argument `confidence` of `auroc`, `aurc` and their relatives.
     correct : array (n,) of bool
-        Tensors if `probs` is one.
-
-    Raises
-    ------
-    ValueError
-        If an argument is empty or malformed, or a label is out of range.
+        Their argument `correct`. Both are tensors if `probs` is one.
 
     Examples
     --------
@@ -81,7 +76,7 @@ def top_label(probs: ArrayLike, labels: ArrayLike) -> tuple[ArrayOrTensor, Array
 def top_of(probs: ArrayLike, labels: ArrayLike) -> tuple[Array, Array]:
     """Return confidence (n,) and correctness (n,) of the most probable class.
 
-    Of one axis, `probs` are confidences already and `labels` say which are right.
+    If `probs` is (n,), it holds confidences already, and `labels` say which are right.
     """
     if np.ndim(probs) == 1 and np.ndim(labels) == 1 and np.size(probs):
         return as_confidence_correct(probs, labels, unit=True)

@@ -138,12 +138,13 @@ def _beta(
 def _newton(
     features: Array, start: Array, share: Array | None = None
 ) -> tuple[float, Array] | None:
-    """The lowest mean of ln(1 + exp(-x @ features)), and where: Newton's method, steps halved.
+    """Minimise the mean of ln(1 + exp(-x @ features)) by Newton's method with halved steps.
 
-    The mean is weighted by `share` (n,), which sums to 1; None: every sample counts alike.
+    Return the lowest mean and its x. The mean is weighted by `share` (n,), which sums to 1; None
+    means that all samples count equally.
 
-    None where there is no such x, since the terms can be made as small as one likes, or more than
-    one, and where the method does not settle.
+    Return None if no x has the lowest mean, if several x have it, or if the method does not
+    converge.
     """
     lowest, x, step = inf, start, np.zeros(len(start))
     scaled = np.empty_like(features)
@@ -171,7 +172,7 @@ def _newton(
 
 
 def _beta_by_lbfgs(features: Array, share: Array | None = None) -> Array:
-    """As `_beta`, where no single parameters have the lowest NLL: some that nearly reach it."""
+    """Parameters of nearly the lowest NLL, if none or several have the lowest; see `_beta`."""
 
     def loss(parameters):
         score = parameters @ features

@@ -84,7 +84,7 @@ class IsotonicCalibration(Recalibration):
             if pair is not None and not (
                 pair.ndim == 2 and len(pair) == 2 and pair.size and (np.diff(pair) >= 0).all()
             ):
-                raise ValueError(f"{name}: got points in no order, expected ascending ones")
+                raise ValueError(f"{name}: got points that do not rise, expected ascending ones")
         return [pair if pair is None else tuple(pair) for pair in points]
 
 

@@ -285,7 +285,7 @@ class Recalibration:
         <BLANKLINE>
         """
         if not self._map:
-            raise ValueError(f"{type(self).__name__}: is none of calibkit's maps, which files hold")
+            raise ValueError(f"{type(self).__name__}: cannot be saved, expected a map of calibkit")
         if not hasattr(self, "classes_"):
             self._check_fitted(0)
         options = {name: plain(value) for name, value in self.get_params().items()}
@@ -411,5 +411,5 @@ def checked(
 
 
 def warn(message: str, stacklevel: int = 4, kind: type[PosthocWarning] = PosthocWarning) -> None:
-    """Warn at the line that called `Recalibration.fit`, which calls what calls this."""
+    """Warn with the line that called `Recalibration.fit`, two calls above the caller."""
     warnings.warn(message, kind, stacklevel)

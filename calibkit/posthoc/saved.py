@@ -79,7 +79,7 @@ def load(path: str | os.PathLike[str], edited: bool = False) -> Recalibration:
         old = kept.pop("calibkit_map") == 1
         kind = MAPS.get(kept.pop("map"))
         if kind is None:
-            raise ValueError(f"map: expected one of {', '.join(MAPS)}")
+            raise ValueError(f"map: got another name, expected one of {', '.join(MAPS)}")
         options, k, fitted = (kept.pop(name) for name in ("options", "classes", "fitted"))
         model = kind(**options)
         if not (type(k) is int and 2 <= k <= MOST) and (k, kind) != (None, FixedTemperature):

@@ -15,7 +15,7 @@ from calibkit_companion.claims.sequential import each_look
 from calibkit_companion.claims.settings import Place, place_of, places
 from calibkit_companion.claims.verdict import DECIDED, REFUTED, Comparison, Joined, Part
 from calibkit_companion.claims.words import described, grouped, listed, sentence
-from calibkit_companion.experiments import plan
+from calibkit_companion.experiments import looks, plan
 from calibkit_companion.pages import devices
 
 
@@ -128,9 +128,14 @@ class Judged(NamedTuple):
         return f"{self.claim}-{self.column}"
 
     @property
+    def complete(self) -> bool:
+        """Whether no further seeds of its setting are planned."""
+        return looks.complete(self.setting)
+
+    @property
     def judged_at(self) -> str:
         """The level of the verdict, and how many looks it has to stand."""
-        looks = f", since we look {self.looks} times" if self.looks > 1 else ""
+        looks = f", because we look at the results {self.looks} times" if self.looks > 1 else ""
         return f"{100 * self.level:.4g} %{looks}"
 
 

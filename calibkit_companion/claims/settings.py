@@ -54,7 +54,7 @@ class Place:
         each = [runs.series(method, number, **changes) for method in side.methods]
         for method, its in zip(side.methods, each, strict=True):
             if not its.values and not side.dataset:
-                return "no run of", terms.label(method)
+                return "no run of", terms.inside(terms.label(method))
             if not its.values:
                 where = terms.DATASETS.get(side.dataset, side.dataset)
                 return (

@@ -25,7 +25,8 @@ def add_changes(parser: argparse.ArgumentParser) -> None:
         type=_setting,
         metavar="NAME=VALUE",
         dest="protocol",
-        help="with --method: change a field of the protocol, such as batch_size=512; repeatable",
+        help="change a field of the protocol of the methods that you name, such as batch_size=512; "
+        "repeatable",
     )
 
 
@@ -52,7 +53,7 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     pages = ", ".join(dict.fromkeys((*plan.PAPERS, *plan.NOTEBOOKS)))
     add("--edition", default="demo", help=EDITIONS)
     add("--paper", default="book", help=f"{pages}, book (every notebook, the default), or all")
-    add("--exhibit", default="", help="only the runs of a paper's table or figure: bsce-tab1")
+    add("--exhibit", default="", help="only the runs of a table or figure, such as bsce-tab1")
     add(
         "--method",
         action="append",
@@ -64,8 +65,8 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     add(
         "--variant",
         default="code",
-        help="with --method: where the two differ, train as the authors' code does (code, the "
-        "default) or as their text says (paper)",
+        help="with --method: if a paper's code and text differ, train as the code does (code, the "
+        "default) or as the text says (paper)",
     )
 
 

@@ -52,7 +52,7 @@ def print_claims(options) -> None:
         print(f"{identity}  {claim.statement}")
         print(f"  {'its own table':18} {claims.printed(claim)}")
         for row in its:
-            level = f"judged at {row.judged_at}" if row.seeds else ""
+            level = f"judged by the interval of {row.judged_at}" if row.seeds else ""
             found = ", ".join(filter(None, [row.comparison, row.measured, level]))
             why = f"({row.precondition})" if row.precondition else ""
             print(f"  {row.setting or '-':18} {row.outcome:22} {found} {why}".rstrip())

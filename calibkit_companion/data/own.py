@@ -55,7 +55,9 @@ def place(name: str) -> Path:
     if path is None:
         raise FileNotFoundError(f"{name}: location unknown; give the path of {file} instead")
     if named(path) != name:
-        raise FileNotFoundError(f"{path}: it has changed since it was named {name}")
+        raise FileNotFoundError(
+            f"{path}: the file has changed since {name} was chosen; start again"
+        )
     return path
 
 

@@ -63,8 +63,25 @@ def taken(setting: str) -> int:
     """
     if setting not in settings():
         return 1
-    file = settings()[setting]
-    names = {name for look in file["looks"] for name in look} - {"date", "commit"}
-    *looks, planned = zip(*(_seeds(file, name) for name in names), strict=True)
+    *looks, _ = _each_look(setting)
     judged = sum(max(look) > 1 for look in looks)
-    return max(judged + (looks[-1] != planned), 1)
+    return max(judged + (not complete(setting)), 1)
+
+
+def complete(setting: str) -> bool:
+    """Whether every method of a setting has its planned seeds. True if the file lacks the setting.
+
+    >>> complete("cifar10-plain"), complete("cifar10-long"), complete("a setting of my own")
+    (True, False, True)
+    """
+    if setting not in settings():
+        return True
+    *_, last, planned = _each_look(setting)
+    return last == planned
+
+
+def _each_look(setting: str) -> list[tuple[int, ...]]:
+    """List the seeds of all methods at each look at a setting; the planned numbers are last."""
+    file = settings()[setting]
+    names = sorted({name for look in file["looks"] for name in look} - {"date", "commit"})
+    return list(zip(*(_seeds(file, name) for name in names), strict=True))

@@ -116,7 +116,7 @@ def finding(sentence: str, *expected: tuple) -> Finding:
     """
     pairs = tuple((row, tuple(words)) for row, *words in expected)
     if not pairs:
-        raise ValueError("a finding rests on at least one row")
+        raise ValueError("rows: got none, expected at least one that supports the finding")
     for word in chain(*(words for _, words in pairs)):
         terms.choose("outcome", word, _WORDS)
     return Finding(sentence, pairs)
