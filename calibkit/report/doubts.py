@@ -7,7 +7,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import rankdata
 
-from calibkit.arrays import Array, exp_shifted, row_sums
+from calibkit.arrays import Array, softmax
 from calibkit.report.names import Names, Naming, few_of, first_three
 
 CELLS = 4_000_000  # scores that are checked at most; from a larger file, random rows are taken
@@ -54,13 +54,6 @@ def _some(n: int, k: int) -> Array:
     return np.sort(np.random.default_rng(0).choice(n, most, replace=False))
 
 
-def _probs(logits: Array) -> Array:
-    """The softmax of logits (n, k)."""
-    out = np.empty_like(logits)
-    exp_shifted(logits, out=out)
-    return out / row_sums(out)[:, None]
-
-
 def _sorted_rows(logits: Array, labels: Array) -> str:
     """The doubt that every row is sorted by score, as in a top-5 list; "" if it is not."""
     k = logits.shape[1]
@@ -73,7 +66,7 @@ def _sorted_rows(logits: Array, labels: Array) -> str:
     first = 0 if down else k - 1
     if _belong(logits, labels):
         return ""
-    claimed = float(_probs(logits)[:, first].mean())
+    claimed = float(softmax(logits, kind=None)[:, first].mean())
     if (labels == first).mean() > claimed - 0.1:  # the first column may be a very common class
         return ""
     return (
@@ -102,7 +95,7 @@ def _no_error(logits: Array, labels: Array) -> str:
     answer = logits.argmax(axis=1)
     if (answer != labels).any():
         return ""
-    expected = float((1 - _probs(logits).max(axis=1)).sum())
+    expected = float((1 - softmax(logits, kind=None).max(axis=1)).sum())
     if expected < EXPECTED:
         return ""
     return (
@@ -225,7 +218,7 @@ def of_answers(logits: Array, answers: Array, names: Names) -> tuple[list[str], 
 
 def _threshold(logits: Array, answers: Array, name: str) -> str:
     """The words "as by a threshold of …" if one on class 1 explains all answers; otherwise ""."""
-    p = _probs(logits.astype(np.float64))[:, 1]
+    p = softmax(logits.astype(np.float64), kind=None)[:, 1]
     yes, no = p[answers == 1], p[answers == 0]
     if not len(yes) or not len(no) or yes.min() < no.max():
         return ""
