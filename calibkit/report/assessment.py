@@ -186,7 +186,7 @@ def assess(
         notes=list(data.notes),
         doubts=doubts,
         metrics=intervals,
-        gap=estimates.gap(confidence, correct, design=design),
+        gap=estimates.gap(confidence, correct, design),
         chance_ece=estimates.chance_ece(confidence, replicates // 5, design, correct),
         reliability=estimates.reliability(confidence, correct, design),
         histogram=curves.prepare_confidence_histogram(

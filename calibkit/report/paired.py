@@ -241,7 +241,7 @@ def compared(
         doubts=models.doubts,
         level=1 - (1 - LEVEL) / len(pairs),
         metrics=dict(zip(samples, own, strict=True)),
-        gap=of_each(lambda score, true: estimates.gap(score, true, design=design)),
+        gap=of_each(lambda score, true: estimates.gap(score, true, design)),
         mean=of_each(lambda score, true: design.average(score)),
         share=of_each(lambda score, true: design.average(true)),
         pairs=[Pair(*two, changes) for two, changes in zip(pairs, differences, strict=True)],

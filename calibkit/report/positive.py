@@ -279,7 +279,7 @@ def assess_positive(
         positives=int(y.sum()),
         base_rate=design.share(y),
         mean=design.average(p),
-        gap=estimates.gap(p, y, design=design),
+        gap=estimates.gap(p, y, design),
         ece=intervals["ece"],
         chance_ece=estimates.chance_ece(p, draws // 5, design, y),
         auroc=intervals["auroc"],
@@ -370,7 +370,7 @@ def default_rules(base_rate: float) -> list[tuple[str, float]]:
 
 
 def by_rule(
-    score: Score, y: Array, held: Samples | None, rules: Rules, design: Design | None = None
+    score: Score, y: Array, held: Samples | None, rules: Rules, design: Design
 ) -> list[RuleRow]:
     """Choose a threshold for each rule, and measure it on samples that it was not chosen on.
 
@@ -388,7 +388,7 @@ def by_rule(
     design : Design, optional
         Weights and clusters of the test samples.
     """
-    rows, design = [], design or Design(len(y))
+    rows = []
     test = Samples(score, y, design.weights)
     judge = thresholds.Judge(test, held, clusters=design.clusters)
     for rule, value in rules:
