@@ -262,7 +262,8 @@ def _risk_coverage(confidence: Array, correct: Array, design: Design) -> curves.
 
     Examples
     --------
-    >>> numbers = _risk_coverage(np.array([0.9, 0.8, 0.6]), np.array([True, True, False]))
+    >>> confidence, correct = np.array([0.9, 0.8, 0.6]), np.array([True, True, False])
+    >>> numbers = _risk_coverage(confidence, correct, Design(3))
     >>> [round(float(x[-1]), 2) for x in (numbers.mean, numbers.low, numbers.high)]
     [0.33, 0.06, 0.79]
     """
