@@ -206,8 +206,9 @@ def compare_all(
     sample_weight: Weights = None,
     groups: "ArrayLike | None" = None,
 ) -> tuple[list[dict[str, Interval]], list[dict[str, Interval]]]:
-    """What `bootstrap` says of every model, and `compare` of every two, from the same resamples.
+    """Intervals of every model and of every difference of two models, from the same resamples.
 
+    The interval of a model is that of `bootstrap`, the interval of a difference that of `compare`.
     Intervals of differences hold jointly: with m pairs each is at the level 1 - (1 - level) / m
     (Bonferroni), so that the chance of any false verdict about a metric is at most 1 - level.
 
