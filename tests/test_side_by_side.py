@@ -353,6 +353,7 @@ def test_a_turn_on_a_gpu_has_the_stream_and_the_generator_of_its_run(monkeypatch
 
     monkeypatch.setattr(torch.cuda, "Stream", lambda device: f"stream of {device}")
     monkeypatch.setattr(torch, "Generator", lambda device: "its own")
+    monkeypatch.setattr(torch.cuda, "init", lambda: None)
     monkeypatch.setattr(torch.cuda, "device", lambda device: turns.nullcontext())
     monkeypatch.setattr(torch.cuda, "stream", current)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)

@@ -356,11 +356,11 @@ class Steps:
         numbers = len(batches[0]) * training.training_set.mean.numel()  # input numbers of a batch
         size = 1 if streamed else max(1, PART // numbers)  # batches that are augmented together
         full = sum(len(batch) == len(batches[0]) for batch in batches)
-        for stretch in ((0, full), (full, len(batches))):
-            of_stretch = [
-                tensor(np.stack(column)).to(training.device)
-                for column in zip(*chosen[slice(*stretch)], strict=True)
-            ]
+        stretches = ((0, full), (full, len(batches)))
+        columns = [list(zip(*chosen[slice(*stretch)], strict=True)) for stretch in stretches]
+        # A copy to a GPU waits for the steps before it, so all copies come first.
+        copied = [[tensor(np.stack(each)).to(training.device) for each in c] for c in columns]
+        for stretch, of_stretch in zip(stretches, copied, strict=True):
             for start in range(*stretch, size):
                 stop = min(start + size, stretch[1])
                 index = torch.stack(list(batches[start:stop]))

@@ -289,7 +289,7 @@ class Training(Measured):
             now = time.perf_counter()
             if self.checkpoint and not last and now - saved >= CHECKPOINT_SECONDS:
                 yield from self.noting()
-                checkpoints.save(self, self.spent + clock() - began)
+                yield from checkpoints.saving(self, self.spent + clock() - began)
                 saved = now
         yield from self.noting()
         self.final = network
@@ -350,10 +350,10 @@ class Training(Measured):
                 now = turns.reached(self.device)
                 yield before
                 before = now
-        if swa and epoch > protocol.swa_start:
-            self.average.update_parameters(network)
-        self.samples += len(order)
         yield turns.reached(self.device)
+        if swa and epoch > protocol.swa_start:
+            self.average.update_parameters(network)  # waits for the GPU
+        self.samples += len(order)
         return float(self.total) / len(batches)
 
     def _learned(self, batches: Sequence[Tensor], rate: float, sharp: bool) -> Iterator[None]:

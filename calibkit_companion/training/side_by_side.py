@@ -13,6 +13,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +24,9 @@ from calibkit_companion.experiments.run import Run
 from calibkit_companion.records.record import Record
 from calibkit_companion.training import loop, machine, turns
 
-MOST = 8  # most runs side by side; one thread launches the steps of all of them
+# Most runs side by side: a GPU takes work from eight streams at once
+# (CUDA_DEVICE_MAX_CONNECTIONS, if it is not set).
+MOST = 8
 SHARE = 0.8  # of the free memory of the GPU that further runs may take
 
 
@@ -183,7 +186,8 @@ class _Together:
             self.log(f"{run.name}: out of memory; from here on {many}")
         if record is None and self.device.type == "cuda":
             gc.collect()
-            torch.cuda.empty_cache()
+            with suppress(RuntimeError):  # before PyTorch 2.12, after a recording that failed
+                torch.cuda.empty_cache()
         if record is not None or run in self.last:
             yield run, record
 

@@ -191,6 +191,7 @@ class Place:
     def __init__(self, device: torch.device):
         self.device, self.random = device, torch.get_rng_state()
         if device.type == "cuda":
+            torch.cuda.init()  # makes the default generators
             self.stream, self.generator = torch.cuda.Stream(device), torch.Generator(device)
 
     @contextmanager
