@@ -34,41 +34,34 @@ FEW = 1000  # rows at most on which the largest column is compared with `predict
 class CalibratedModel(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """A classifier that recalibrates the probabilities of another classifier; labels may be names.
 
-    A fitted estimator is not fitted again, and `fit` must get data that the estimator has not seen.
-    An estimator counts as fitted if its ``decision_function`` or ``predict_proba`` returns values
-    for the data. No attribute that ends in an underscore is needed, so a wrapped network that was
-    trained elsewhere counts as fitted.
+    *If the estimator is fitted*, `fit` fits only the map; give it data that the estimator has not
+    seen. An estimator counts as fitted if its ``decision_function`` or ``predict_proba`` returns
+    values for the data, so a wrapped network that was trained elsewhere counts, too.
 
-    An estimator that is not fitted is fitted to all data, and the map to the predictions that its
-    copies make for the held-out part of each fold, as ``CalibratedClassifierCV(ensemble=False)``
-    does. Rows that no fold holds out, as with ``TimeSeriesSplit``, do not count for the map; rows
-    that several hold out, as with ``ShuffleSplit``, count several times. A row whose class is not
-    in the training part of its fold is left out, with a `PosthocWarning`.
+    *If the estimator is not fitted*, `fit` fits it to all data. The map is fitted to predictions
+    for the held-out part of each fold, which copies of the estimator make, as in
+    ``CalibratedClassifierCV(ensemble=False)``. Rows that no fold holds out, as with
+    ``TimeSeriesSplit``, do not count for the map. Rows that several folds hold out, as with
+    ``ShuffleSplit``, count several times. A row whose class is not in the training part of its fold
+    is left out, with a `PosthocWarning`.
 
-    Copies that scikit-learn makes keep a fitted estimator, so that neither ``cross_val_score`` nor
-    ``GridSearchCV`` trains it again: in a copy it is in a ``FrozenEstimator``, which shares it, or,
-    if scikit-learn does not know that it is fitted, it is copied with all it has learnt.
-
-    This class follows ``CalibratedClassifierCV`` in its parameters and does not derive from it:
-    there the methods are three names, and what fits and applies them is private, so a subclass
-    would have to replace `fit` and `predict_proba` all the same; and it trains a fitted estimator
-    again unless that is in a ``FrozenEstimator``.
+    Copies that scikit-learn makes keep a fitted estimator, so neither ``cross_val_score`` nor
+    ``GridSearchCV`` trains it again. The parameters are those of ``CalibratedClassifierCV`` as far
+    as possible; that class knows three methods, and trains a fitted estimator again.
 
     Parameters
     ----------
     estimator : classifier
         With ``decision_function``, whose values are taken as logits, or else ``predict_proba``.
-        What a probability of 0 counts as is found from the probabilities (`calibkit.precision`)
-        when the map is fitted, and the map keeps it.
-        One value for each pair of classes, as from ``SVC(decision_function_shape="ovo")``, becomes
-        one for each class, as ``"ovr"`` does.
+        For probabilities, `calibkit.precision` finds what a 0 counts as when the map is fitted.
+        Values for pairs of classes, as from ``SVC(decision_function_shape="ovo")``, are turned into
+        values for classes, as ``"ovr"`` does.
     map : Recalibration, optional
         By default, `TemperatureScaling`.
     cv : int, splitter, iterable of (train, test) or None
-        Folds, where the estimator is not fitted, as ``CalibratedClassifierCV`` takes them. None
-        is 5.
+        Folds for an estimator that is not fitted, as in ``CalibratedClassifierCV``. None means 5.
     refit : bool
-        Whether a fitted estimator is to be trained again, as one that is not fitted.
+        Whether to train a fitted estimator again.
     n_jobs : int, optional
         Number of folds that are fitted at the same time.
 
@@ -82,7 +75,7 @@ class CalibratedModel(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         The labels, in the order of the columns of `predict_proba`. Those of the estimator; if it
         has none, 0 to k - 1 or the labels in `y`, sorted.
     n_features_in_, feature_names_in_
-        As those of the estimator, if it has them.
+        The same as those of the estimator, if it has them.
 
     Examples
     --------

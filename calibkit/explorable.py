@@ -1,9 +1,9 @@
 """Figures to explore in the page itself: offline, without a kernel, by mouse, touch or keys.
 
-As in `calibkit.plots`, each is two functions: ``x`` returns numbers, ``show_x`` the figure.
-A figure carries its numbers and one plain script, ``explorable.js``. Where scripts are off (in a
-notebook that JupyterLab does not trust, say) a still picture is shown instead. ``show_*`` take the
-numbers of one model, or ``{method: numbers}`` for a choice of several.
+Each figure is two functions: ``x`` computes its numbers, and ``show_x`` returns the figure. The
+numbers may be those of one model, or ``{method: numbers}`` to choose among several. A figure
+contains its numbers and a script, ``explorable.js``. If scripts are off, as in a notebook that
+JupyterLab does not trust, a still picture is shown.
 
 >>> import numpy as np
 >>> logits = np.random.default_rng(0).normal(size=(200, 3))

@@ -77,7 +77,7 @@ def test_an_effect_compared_with_an_effect_has_four_sides():
     here = difference([HERE], [HERE])
     there = difference([THERE], [THERE])
     text = said.said_of([replaced(here, "a") - replaced(there, "b")])
-    assert text.startswith("Plain training and SAM ran on a CPU and an NVIDIA H100.")
+    assert text.startswith("a and b: Plain training and SAM ran on a CPU and an NVIDIA H100.")
 
 
 def replaced(row, setting):

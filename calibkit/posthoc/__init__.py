@@ -2,15 +2,11 @@
 
 Every method is a `Recalibration`: call ``fit(logits, labels)``, then ``predict_proba(logits)``. Fit
 it to data that you use neither to train the network nor to measure the result; `check_overlap`
-finds the most common mistake. Logits may be NumPy arrays or torch tensors; probabilities have the
+finds samples that are in both. Logits may be NumPy arrays or torch tensors; probabilities have the
 same type.
 
-The temperature that minimises the ECE on a grid is found exactly, at a small fraction of the cost
-of a full search: see `optimal_temperature`. All other fits are smooth convex problems, solved with
-analytic gradients, or have a closed form.
-
-A fitted method is written to a small JSON file by `Recalibration.save` and read back by `load`.
-`calibkit.estimators.CalibratedModel` puts one behind a scikit-learn classifier.
+`Recalibration.save` writes a fitted method to a small JSON file, and `load` reads it.
+`calibkit.estimators.CalibratedModel` recalibrates a scikit-learn classifier.
 
 The papers: Guo et al., ICML 2017 (temperature, vector and matrix scaling); Kull et al., AISTATS
 2017; Zadrozny and Elkan, ICML 2001 and KDD 2002; Singh et al. 2021 ("On the Dark Side of

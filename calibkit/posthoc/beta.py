@@ -19,9 +19,9 @@ class BetaCalibration(Recalibration):
 
     The probability p of a class becomes q with logit q = a ln p - b ln(1 - p) + c and a, b >= 0,
     fitted by likelihood. For two classes this is the binary method. Logits are first divided by
-    their temperature of lowest NLL, so that another scale of them changes nothing; probabilities
-    (rows of logarithms whose exponentials sum to 1) are taken as they are, as published.
-    Predictions may change. A class missing from the held-out labels keeps its probability, with a
+    their temperature of lowest NLL, so that their scale does not matter. Logarithms of
+    probabilities, whose exponentials sum to 1 in each row, are not divided, as published.
+    Predictions may change. A class that no held-out label has keeps its probability, with a
     `PosthocWarning`.
 
     Attributes
@@ -29,7 +29,7 @@ class BetaCalibration(Recalibration):
     parameters_ : array, shape (k, 3)
         a, b and c of each class.
     temperature_ : float
-        What the logits are divided by; 1 for probabilities.
+        The number by which logits are divided; 1 for probabilities.
 
     Examples
     --------
@@ -64,17 +64,18 @@ class BetaCalibration(Recalibration):
 class TopVersusAll(Recalibration):
     """Beta calibration of the top-label confidence: right against wrong (Le Coz et al. 2024).
 
-    Of many classes, each has few held-out samples, but the top label has all of them: three
-    numbers fitted by likelihood, as in `BetaCalibration` (logits are first divided by their
-    temperature there, and here), to whether the prediction is right. The other classes share the
-    rest as in `HistogramBinning`, so that predictions stay unless the confidence falls below 1/k.
+    With many classes, each class has few held-out samples, but all samples have a top label. So
+    three numbers are fitted by likelihood to whether the prediction is right. As in
+    `BetaCalibration`, logits are first divided by their temperature of lowest NLL. As in
+    `HistogramBinning`, the other classes share the rest, so that predictions stay unless the
+    confidence falls below 1/k.
 
     Attributes
     ----------
     parameters_ : array, shape (3,)
         a, b and c: the confidence p becomes q with logit q = a ln p - b ln(1 - p) + c.
     temperature_ : float
-        What the logits are divided by; 1 for probabilities.
+        The number by which logits are divided; 1 for probabilities.
 
     Examples
     --------

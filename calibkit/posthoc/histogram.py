@@ -15,12 +15,11 @@ from calibkit.posthoc.search import quantiles
 class HistogramBinning(Recalibration):
     """Replace the top-label confidence by the accuracy of its bin on held-out data.
 
-    The method of Zadrozny and Elkan 2001 as Wang et al. 2021 use it. It replaces one number, and
-    the row of probabilities is rebuilt around it: the predicted class gets the value of the bin,
-    and the others share the rest in proportion, flattened just enough that none overtakes it.
-    Predictions therefore stay, and the largest probability of a row is the bin's value, unless that
-    is below 1/k: it cannot be the largest of a row then, and the prediction changes. A bin without
-    held-out samples leaves the row as it is.
+    The method of Zadrozny and Elkan 2001 as Wang et al. 2021 use it. The predicted class gets the
+    accuracy of its bin as its probability. The other classes share the rest in proportion, but none
+    of them gets more than the predicted class. So predictions stay, unless the accuracy of the bin
+    is below 1/k and thus cannot be the largest probability of a row. If a bin has no held-out
+    samples, its rows stay as they are.
 
     Parameters
     ----------

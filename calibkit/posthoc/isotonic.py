@@ -19,11 +19,11 @@ class IsotonicCalibration(Recalibration):
     """Isotonic regression of each class against the rest, then normalised.
 
     The probability of a class is replaced by a non-decreasing function of it, fitted by least
-    squares to whether the class is the true one (Zadrozny and Elkan 2002). The function is linear
-    in the log-odds between the fitted points, which large scores do not saturate. Logits are first
-    divided by their temperature of lowest NLL, so that another scale of them changes nothing;
-    probabilities (rows of logarithms whose exponentials sum to 1) are taken as they are.
-    Predictions may change. A class missing from the held-out labels keeps its probability, with a
+    squares to whether the class is the true one (Zadrozny and Elkan 2002). Between the fitted
+    points the function is linear in the log-odds, which differ even if scores are large. Logits are
+    first divided by their temperature of lowest NLL, so that their scale does not matter.
+    Logarithms of probabilities, whose exponentials sum to 1 in each row, are not divided.
+    Predictions may change. A class that no held-out label has keeps its probability, with a
     `PosthocWarning`.
 
     Attributes
@@ -32,8 +32,8 @@ class IsotonicCalibration(Recalibration):
         For each class the corners of the function: log-odds, ascending, and the probability that
         each becomes; None for a missing class.
     temperature_ : float or None
-        What the logits are divided by, 1 for probabilities. None in a map that a version before 0.2
-        saved: the corners are then probabilities in place of log-odds.
+        The number by which logits are divided; 1 for probabilities. None in a map that a version
+        before 0.2 saved: its corners are probabilities in place of log-odds.
 
     Examples
     --------

@@ -52,10 +52,10 @@ class Recalibration:
     classes_ : array of int, shape (k,)
         The labels, 0 to k - 1: one for each column of the logits given to `fit`.
     class_names_ : tuple of str, shape (k,)
-        The names of the columns, in their order; only of a map that was saved with them.
+        The names of the columns, in their order, if the map was saved with them.
     floor_ : calibkit.precision.Floor or None
-        What a probability of 0 counts as, by the probabilities that the map was fitted to. None if
-        it was fitted to logits. `zeros_` says so and why, in a sentence.
+        What a probability of 0 counts as, found from the probabilities that the map was fitted to.
+        None if it was fitted to logits. `zeros_` explains it in a sentence.
 
     Examples
     --------
@@ -99,8 +99,8 @@ class Recalibration:
             Weights of the samples, at least 0. A weight of 2 counts as the same row twice, and 0 as
             no row.
         kind : {"logits", "probs"}
-            "probs" if `logits` are probabilities, which are refused otherwise. What one of 0 counts
-            as is found from all of them (`calibkit.precision`), and kept for new ones as `floor_`.
+            "probs" if `logits` are probabilities, which are refused otherwise. `calibkit.precision`
+            finds from all of them what a 0 counts as; `floor_` keeps this for new probabilities.
 
         Returns
         -------
@@ -154,10 +154,10 @@ class Recalibration:
         ----------
         logits : array, tensor or data frame, shape (n, k)
             Scores before the softmax, with as many classes as in `fit`. The columns of an array
-            must be in the order of `class_names_`, where the map has one; those of a data frame are
-            put in this order by their names, with or without ``prob_`` or ``logit_`` before them.
+            must be in the order of `class_names_`, if the map has names. The columns of a data
+            frame are put in this order by their names, with or without ``prob_`` or ``logit_``.
         kind : {"logits", "probs"}
-            "probs" if `logits` are probabilities. One of 0 counts as `floor_`.
+            "probs" if `logits` are probabilities; a 0 counts as `floor_`.
 
         Returns
         -------
@@ -192,7 +192,7 @@ class Recalibration:
         logits : array or tensor, shape (n, k)
             Scores before the softmax, with as many classes as in `fit`.
         kind : {"logits", "probs"}
-            "probs" if `logits` are probabilities. One of 0 counts as `floor_`.
+            "probs" if `logits` are probabilities; a 0 counts as `floor_`.
 
         Returns
         -------
@@ -225,7 +225,7 @@ class Recalibration:
         labels : array or tensor of integers, shape (n,)
             True classes, 0 to k - 1.
         kind : {"logits", "probs"}
-            "probs" if `logits` are probabilities. One of 0 counts as `floor_`.
+            "probs" if `logits` are probabilities; a 0 counts as `floor_`.
 
         Returns
         -------
@@ -256,8 +256,8 @@ class Recalibration:
         path : path
             Replaced as a whole if it exists.
         **about
-            What else the file shall say, as JSON knows it, such as ``class_names``; `load` gives it
-            back as `about_`.
+            What else to write into the file, such as ``class_names``, in types that JSON has;
+            `load` returns it as `about_`.
 
         Raises
         ------

@@ -27,14 +27,15 @@ def optimal_temperature(
 ) -> tuple[float, float]:
     """Temperature T that minimises the NLL or the ECE of softmax(logits / T), and that minimum.
 
-    The NLL (Guo et al. 2017) is convex in 1/T: T is where its slope is zero, from 0.001 to 1000
-    times the size of the scores, which is the median distance between the two largest of a row.
+    The NLL (Guo et al. 2017) is convex in 1/T, so its minimum is where its slope is zero. The range
+    of T is 0.001 to 1000 times the size of the scores: the median distance between the two largest
+    scores of a row.
 
-    The ECE is neither smooth nor unimodal in T, so it is searched on a grid, 0.01, 0.02, ..., 10,
-    as in Wang et al. 2021 and 2023 and Lin et al. 2025. The result is that of the full grid (the
-    smallest T if several tie), but most of it is never visited: the ECE is at least ``|mean
-    confidence - accuracy|`` and each confidence falls as T rises, so the search can start where
-    that gap closes and stop on either side once the gap alone exceeds the best ECE.
+    The ECE can have several minima, so it is searched on the grid 0.01, 0.02, ..., 10, as in Wang
+    et al. 2021 and 2023 and Lin et al. 2025. The result is that of the full grid (the smallest T if
+    several are best), but few of its temperatures are computed. The ECE is at least the gap ``|mean
+    confidence - accuracy|``, and each confidence falls as T rises. So the search begins where the
+    gap is zero, and ends on either side where the gap exceeds the best ECE.
 
     Parameters
     ----------
@@ -45,7 +46,7 @@ def optimal_temperature(
     objective : {"nll", "ece"}
         What T minimises; the default is the same in `TemperatureScaling`.
     bins : int
-        Bins of the ECE: equal width, (lo, hi], of the top-label confidence. Unused for the NLL.
+        Number of bins of the ECE, as in `metrics.ece`. Not used for the NLL.
     kind : {"logits", "probs"}
         "probs" if `logits` are probabilities, which are refused otherwise.
 
@@ -79,9 +80,9 @@ def optimal_temperature(
 class TemperatureScaling(Recalibration):
     """Divide the logits by one number fitted to held-out data, softmax(z / T) (Guo et al. 2017).
 
-    Predictions do not change, since the order of the logits does not. `fit` warns
-    (`PosthocWarning`) if the temperature is at an end of its range, or if the ECE or the NLL of the
-    data it was fitted to is worse than at T = 1 by more than 0.01.
+    Predictions do not change, since the order of the logits stays. `fit` warns
+    (`PosthocWarning`) if the temperature is at an end of its range. It also warns if T raises the
+    ECE or the NLL of the data that it was fitted to by more than 0.01.
 
     Parameters
     ----------
@@ -182,22 +183,22 @@ def calibratability(
 ) -> dict[str, float]:
     """Measure how well temperature scaling can calibrate a model: three ECEs of the test set.
 
-    Wang et al. 2021 compare them between training methods: a model with a higher ECE before scaling
-    may have the lower one after. Both temperatures minimise the ECE on the grid 0.01, 0.02, ...,
-    10.
+    Wang et al. 2021 compare these ECEs between training methods: of two models, the one with the
+    higher ECE before scaling may have the lower ECE after it. Both temperatures minimise the ECE on
+    the grid 0.01, 0.02, ..., 10.
 
     Parameters
     ----------
     val_logits : array or tensor, shape (m, k)
-        Scores before the softmax of the samples that choose the temperature.
+        Scores before the softmax of the samples on which the temperature is chosen.
     val_labels : array or tensor of integers, shape (m,)
         Their true classes, 0 to k - 1.
     test_logits : array or tensor, shape (n, k)
-        Scores before the softmax of the samples that measure it.
+        Scores before the softmax of the samples on which the ECE is measured.
     test_labels : array or tensor of integers, shape (n,)
         Their true classes, 0 to k - 1.
     bins : int
-        Bins of every ECE here: equal width, (lo, hi], of the top-label confidence.
+        Number of bins of every ECE, as in `metrics.ece`.
 
     Returns
     -------
@@ -247,9 +248,9 @@ def calibratability(
 def check_overlap(val_logits: ArrayLike, test_logits: ArrayLike) -> int:
     """Count the test samples that are also validation samples, and warn if they are more than 1%.
 
-    A temperature fitted to the test set proves nothing. This happens when a data set has no
-    labelled test split and both loaders read the validation split (Tiny-ImageNet in the code of Lin
-    et al. 2025).
+    The ECE after a temperature that was fitted to the same samples is too low. This happens if a
+    data set has no labelled test split, and both loaders read the validation split (Tiny-ImageNet
+    in the code of Lin et al. 2025).
 
     Parameters
     ----------

@@ -115,7 +115,7 @@ class Judged(NamedTuple):
     def devices(self) -> str:
         """Where the sides of its comparisons ran on different devices; else empty."""
         measured = (part for part in self.parts if part.series)
-        return devices.said((part.series, part.leaf.first.number, "") for part in measured)
+        return devices.said((part.series, part.leaf.first.number, ()) for part in measured)
 
     @property
     def where(self) -> str:

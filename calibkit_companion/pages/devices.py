@@ -15,25 +15,31 @@ def said(compared: Iterable[tuple]) -> str:
 
     Parameters
     ----------
-    compared : of each comparison its `results.Series`, its `results.Number`, and its setting in
-        words, which is named where there are several
+    compared : of each comparison its `results.Series`, its `results.Number`, and the settings of
+        its sides in words, which are named where there are several
     """
     compared = [*compared]
-    mixed = [(series, number, place) for series, number, place in compared if differ(series)]
-    by_place: dict[str, dict[str, set[str]]] = {}
-    for series, _, place in mixed:
-        by_method = by_place.setdefault(place, {})
+    mixed = [(series, number, places) for series, number, places in compared if differ(series)]
+    by_place: dict[tuple[str, ...], dict[str, set[str]]] = {}
+    for series, _, places in mixed:
+        by_method = by_place.setdefault(places, {})
         for method, its in series.trained:
             by_method.setdefault(method, set()).update(its[s] for s in series.values if s in its)
-    several = len({place for *_, place in compared if place}) > 1
-    each = [f"{place}: " * several + _where(its) for place, its in by_place.items()]
+    several = len({place for *_, places in compared for place in places}) > 1
+    each = [f"{' and '.join(places)}: " * several + _where(its) for places, its in by_place.items()]
     on_cpu = any(CPU in its for one in by_place.values() for its in one.values())
     return " ".join(each + [_effects(number for _, number, _ in mixed)] * on_cpu)
 
 
 def said_of(rows: Iterable) -> str:
     """The same for `results.Row`s."""
-    return said((row.series, row.number, row.title or row.setting) for row in rows)
+    return said((row.series, row.number, _settings(row)) for row in rows)
+
+
+def _settings(row) -> tuple[str, ...]:
+    """The settings of both sides of a row, in words, each once."""
+    sides = row.of, row.of.minus, row.against, row.against and row.against.minus
+    return tuple(dict.fromkeys(each.title or each.setting for each in sides if each))
 
 
 def differ(series) -> bool:
