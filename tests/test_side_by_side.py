@@ -4,10 +4,13 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from calibkit_companion import data
 from calibkit_companion.experiments import plan
@@ -282,6 +285,53 @@ def test_code_of_ones_own_has_no_neighbours(tmp_path, monkeypatch):
     assert lines[-5].startswith(own[0].name) and lines[-4].startswith(own[1].name)
 
 
+class Slow:
+    """Stands for a GPU: what was asked of it is done when it was asked about three times."""
+
+    def __init__(self):
+        self.asked: list[int] = []  # by event, how often it was asked about
+        self.most = 0  # most events that were not done at a time
+
+    def __call__(self, device):
+        number = len(self.asked)
+        self.asked.append(0)
+        self.most = max(self.most, sum(times < 3 for times in self.asked))
+
+        def ready() -> bool:
+            self.asked[number] += 1
+            self.asked[:number] = [3] * number  # a stream works in order
+            return self.asked[number] >= 3
+
+        return ready
+
+
+def test_a_run_has_at_most_two_turns_ahead_of_the_gpu(often, monkeypatch):
+    slow = Slow()
+    monkeypatch.setattr(turns, "reached", slow)
+    loop.Training(THREE[2], "cpu").learn(1)
+    steps = -(-SMOKE.train_size // SMOKE.batch_size)
+    assert len(slow.asked) == steps + 1 and slow.most == 2  # one for each turn, and the last
+
+
+def test_runs_go_on_only_when_the_gpu_is_ready(alone, often, tmp_path, monkeypatch):
+    monkeypatch.setattr(turns, "reached", lambda device: Slow()(device))
+    together(THREE, tmp_path)
+    assert same(alone, tmp_path)
+
+
+def test_a_gpu_is_asked_by_an_event_on_the_stream_of_the_run(monkeypatch):
+    recorded = []
+
+    class Event:
+        record, query = recorded.append, recorded.__len__
+
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: f"stream on {device}")
+    assert turns.reached(torch.device("cpu")) is turns.always
+    ready = turns.reached(torch.device("cuda"))
+    assert recorded == ["stream on cuda"] and ready() == 1
+
+
 # --- how many -------------------------------------------------------------------------------------
 
 
@@ -303,6 +353,29 @@ def test_as_many_join_the_first_run_as_memory_has_room_for(
     assert len(list(group.train(runs))) == 9
     assert max(n for n, _ in counts) == expected
     assert counts[0] == (1, 0) and counts[1][1] >= 1  # the first had its epoch alone
+
+
+def test_runs_that_decode_images_have_no_neighbours(tmp_path, monkeypatch):
+    for i, part in product(range(12), ("train", "test")):
+        pixels = np.random.default_rng(i).integers(256, size=(8, 8, 3), dtype=np.uint8)
+        file = tmp_path / "photos" / part / str(i % 2) / f"{i}.png"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels).save(file)
+    monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("CALIBKIT_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("CALIBKIT_IN_MEMORY", "0")
+    monkeypatch.setenv("CALIBKIT_WORKERS", "0")
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (80, 80))
+    monkeypatch.setattr(torch.cuda, "max_memory_reserved", lambda _: 2)
+    lines: list[str] = []
+    group = side_by_side._Together(
+        torch.device("cpu"), 8, lines.append, False, tmp_path, measure=True
+    )
+    size = {"train_size": None, "validation": 4, "batch_size": 4}
+    name = f"imagefolder:{tmp_path / 'photos'}"
+    two = [run("erm", name, "cnn", seed, **size) for seed in (0, 1)]
+    assert len(list(group.train(two))) == 2 and group.limit == 8  # memory would do for eight
+    assert [line.split("  epoch ")[0] for line in lines] == [r.name for r in two for _ in range(4)]
 
 
 def test_one_at_a_time_on_a_cpu_and_when_something_is_compiled(tmp_path, monkeypatch):

@@ -351,10 +351,11 @@ class Steps:
         """
         training, draw = self.training, self.training.draw
         chosen = [draw.choose(len(batch), training.rng) for batch in batches]
-        streamed = not isinstance(training.splits["train"].inputs, Tensor)
-        decoded = training.training_batches(batches) if streamed else None
+        decoded = training.training_batches(batches) if training.streamed else None
         numbers = len(batches[0]) * training.training_set.mean.numel()  # input numbers of a batch
-        size = 1 if streamed else max(1, PART // numbers)  # batches that are augmented together
+        size = (
+            1 if training.streamed else max(1, PART // numbers)
+        )  # batches that are augmented together
         full = sum(len(batch) == len(batches[0]) for batch in batches)
         stretches = ((0, full), (full, len(batches)))
         columns = [list(zip(*chosen[slice(*stretch)], strict=True)) for stretch in stretches]
@@ -365,7 +366,7 @@ class Steps:
                 stop = min(start + size, stretch[1])
                 index = torch.stack(list(batches[start:stop]))
                 labels = training.labels[index]
-                inputs = next(decoded)[None] if streamed else self._inputs(index)
+                inputs = next(decoded)[None] if decoded else self._inputs(index)
                 own = [each[start - stretch[0] : stop - stretch[0]] for each in of_stretch]
                 if draw.partners:
                     own[-1] = self._inputs(draw.partners.located(labels, own[-1]))

@@ -191,6 +191,7 @@ class Training(Measured):
             torch.set_num_threads(1)
             machine.keep_memory()
         super().__init__(run, company or turns.Company(place), log)
+        self.company.streamed += self.streamed
         protocol, self.mode = run.protocol, mode
         self.bfloat16 = protocol.precision == "bfloat16"
         rounded = self.bfloat16 and not machine.computes_bfloat16(place)
@@ -424,6 +425,7 @@ class Training(Measured):
 
     def free(self) -> None:
         """Free the memory of the CUDA graph; afterwards the run takes no more steps."""
+        self.company.streamed -= self.streamed
         if self.steps:
             self.steps.free()
             self.steps = None

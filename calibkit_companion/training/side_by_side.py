@@ -115,8 +115,7 @@ class _Together:
 
     def train(self, runs: list[Run]) -> Iterator[tuple[Run, Record | None]]:
         """Train runs; see `train`."""
-        # A method or network of one's own may keep numbers in its file: it has no neighbours.
-        self.waiting = deque(sorted(runs, key=lambda run: bool(run.own)))
+        self.waiting = deque(sorted(runs, key=self._alone))
         self.company = turns.Company(self.device, turns.THREADS)
         try:
             while self.waiting or self.seats:
@@ -139,18 +138,22 @@ class _Together:
         if self.measure and self.company.epochs:
             self.limit, self.measure = min(self.limit, 1 + self._room()), False
         while self.waiting and len(self.seats) < (1 if self.measure else self.limit):
-            run = self.waiting[0]
-            lone = [seat.run for seat in self.seats if self._alone(seat.run)]
-            if lone or (self.seats and self._alone(run)):
+            # Each run that decodes images has as many processes as there are cores.
+            together = [*(seat.run for seat in self.seats), self.waiting[0]]
+            if self.seats and (self.company.streamed or any(map(self._alone, together))):
                 return
-            self.waiting.popleft()
+            run = self.waiting.popleft()
             place = self.free.pop() if self.free else turns.Place(self.device)
             asked = self.root, self.log, "", self.again, run in self.last
             self.seats.append(_Seat(run, place, loop.in_turns(run, self.company, *asked)))
             self.company.count(len(self.seats))
 
     def _alone(self, run: Run) -> bool:
-        """Whether a run must have no neighbours; waiting for another process would stop them."""
+        """Whether a run must have no neighbours.
+
+        A method or network of one's own may keep numbers in its file, where runs would mix them. A
+        run that another process is training is waited for, and neighbours would wait, too.
+        """
         return bool(run.own) or run in self.last
 
     def _room(self) -> int:
