@@ -23,6 +23,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from calibkit_companion.training import machine
 from calibkit_companion.training.objectives import Batch, Objective, tensor
 
 # Steps before a recording: they create the momenta, and libraries choose their kernels.
@@ -333,7 +334,7 @@ class Steps:
         except RuntimeError as error:
             while error.__context__:  # ending a failed recording raises another error
                 error = error.__context__
-            if isinstance(error, torch.OutOfMemoryError) and self.training.company.runs > 1:
+            if machine.lacks_memory(error) and self.training.company.runs > 1:
                 raise error from None  # fewer runs at once leave room for the graph
             why = str(error).partition("\n")[0]
             self.training.log(f"{self.training.run.name}: trains without a CUDA graph ({why})")

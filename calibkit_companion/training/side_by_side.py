@@ -173,12 +173,10 @@ class _Together:
         except Timeout:
             self.last.add(run)
             self.waiting.append(run)
-        except torch.OutOfMemoryError as error:
-            lacking = len(self.seats) > 1
+        except Exception as error:
+            lacking = len(self.seats) > 1 and machine.lacks_memory(error)
             if not lacking:
                 self._fail(run, error)
-        except Exception as error:
-            self._fail(run, error)
         self.seats.remove(seat)
         self.free.append(seat.place)
         self.company.count(len(self.seats))
