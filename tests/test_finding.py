@@ -230,6 +230,27 @@ def test_more_than_two_comparisons_are_a_table_with_headed_columns():
     assert "\n\n" not in table  # Markdown would end the HTML there
 
 
+def test_a_table_of_several_settings_names_the_setting_of_each_row():
+    places = {"a": "CIFAR-10, 20 epochs", "b": "CIFAR-10, 60 epochs"}
+    rows = [
+        compared(values, Number(metric), title=title, setting=setting)
+        for metric, values in (("ece", LOWER), ("auroc", HIGHER))
+        for setting, title in places.items()
+    ]
+    text = page.finding("All differ.", *((row, row.outcome) for row in rows))._repr_markdown_()
+    table = Cells(text[text.index("<table") : text.index("</table>")])
+    assert table.rows == [
+        ["Method", "Setting", "Difference", "Outcome"],
+        ["ECE, compared with plain training, points"],
+        ["Label smoothing", "CIFAR-10, 20 epochs", "−7.5 [−8.7, −6.3]", "lower"],
+        ["Label smoothing", "CIFAR-10, 60 epochs", "−7.5 [−8.7, −6.3]", "lower"],
+        ["AUROC, compared with plain training, points"],
+        ["Label smoothing", "CIFAR-10, 20 epochs", "+1.5 [+0.3, +2.7]", "higher"],
+        ["Label smoothing", "CIFAR-10, 60 epochs", "+1.5 [+0.3, +2.7]", "higher"],
+    ]
+    assert 'colspan="4"' in text
+
+
 def test_a_table_has_names_of_other_tools_as_they_write_them():
     rows = [
         compared(LOWER, Number("ece", "ts_nll"), "erm", recalibration="none"),

@@ -2,7 +2,8 @@
 
     page.finding("Label smoothing lowers the AUROC.", (auroc["label_smoothing"], "lower"))
 
-One or two comparisons of a kind are printed as sentences, and more as a table. With other
+One or two comparisons of a kind are printed as sentences, and more as a table. A table of several
+settings names the setting of each row. With other
 parameters or other records the comparisons may contradict the sentence. Then the page says that the
 finding does not hold, instead of the sentence.
 """
@@ -59,15 +60,16 @@ class Finding:
         several = len(self._places()) > 1
         groups: dict[str, dict] = {}  # rows by heading, then by the cells of their line
         for row in self.rows:
-            heading = f"{_place(row)}: " * several + wording.heading(row)
-            cells = wording.label(row), wording.difference(row), row.outcome
-            groups.setdefault(heading, {})[cells] = row
+            setting = [_place(row)] if several else []
+            cells = (wording.label(row), *setting, wording.difference(row), row.outcome)
+            groups.setdefault(wording.heading(row), {})[cells] = row
         rows = [row for group in groups.values() for row in group.values()]
         alike = len(rows) > len(groups)  # some rows have the same heading
         if len(rows) <= (_SENTENCES if alike else _OPEN):
             lines = [f"{_place(row)}: " * several + wording.sentence(row) for row in rows]
             return f"<small>{'<br>'.join(lines)}</small>"
-        return _table({heading: list(group) for heading, group in groups.items()})
+        columns = ["Method", *["Setting"] * several, "Difference", "Outcome"]
+        return _table(columns, {heading: list(group) for heading, group in groups.items()})
 
     def _about(self) -> str:
         """Explain the intervals in brackets, and name settings, runs and test samples.
@@ -132,10 +134,11 @@ def _place(row) -> str:
     return row.title or row.setting
 
 
-def _table(groups: dict[str, Sequence[tuple[str, str, str]]]) -> str:
-    """Write rows of method, difference and outcome as an HTML table, with headings of groups."""
+def _table(columns: list[str], groups: dict[str, Sequence[tuple[str, ...]]]) -> str:
+    """Write the cells of rows as an HTML table with headed columns and headings of groups."""
     from calibkit.report.html import render  # loaded late: it loads matplotlib
 
     count = sum(map(len, groups.values()))
     template = Path(__file__).with_name("finding.html.jinja")
-    return render(template, groups=groups, count=count, folded=count > _OPEN).strip()
+    given = {"columns": columns, "groups": groups, "count": count, "folded": count > _OPEN}
+    return render(template, **given).strip()
