@@ -76,9 +76,7 @@ class MeanOverSeeds:
 
 
 def mean_over_seeds(
-    values: ArrayLike,
-    deviations: "ArrayLike | None" = None,
-    spread: "ArrayLike | None" = None,
+    values: ArrayLike, deviations: "ArrayLike | None" = None, spread: "ArrayLike | None" = None
 ) -> MeanOverSeeds:
     r"""Mean of a metric over runs that share a test set, with the uncertainty of both.
 
