@@ -28,16 +28,23 @@ CACHE = os.environ.get("CALIBKIT_CACHE", "data_cache")
 RUNS = f"{CACHE}/runs"
 CHEAP = EDITIONS[EDITION].on_the_spot
 os.makedirs(BUILD, exist_ok=True)
-INDEX = f"{BUILD}/tables.json"  # by run, the table that it is a row of: nothing to train
-if workflow.is_main_process:  # its jobs need not open every table again
+INDEX = f"{BUILD}/tables.json"
+if workflow.is_main_process:  # its jobs, maybe on other machines, must not decide anew
     from calibkit_companion.records import tables
+    # By run, the table that it is a row of: nothing to train.
     TABLES = {name: str(path) for name, path in tables.where().items()}
+    # Cheap runs share a process on each of up to four cores, whose start takes longer than two
+    # runs. Up to eight others share one, which trains them side by side if it has a GPU.
+    PROCESSES, MOST = min(4, os.cpu_count() or 1), None
+    if not CHEAP:
+        gpus = dict(workflow.global_resources).get("gpu", 1)
+        PROCESSES, MOST = int(getattr(gpus, "value", gpus)), 8
     with open(f"{INDEX}.{os.getpid()}", "w") as file:
-        json.dump(TABLES, file)
+        json.dump([TABLES, PROCESSES, MOST], file)
     os.replace(file.name, INDEX)
 else:
     with open(INDEX) as file:
-        TABLES = json.load(file)
+        TABLES, PROCESSES, MOST = json.load(file)
 # By such a file, those that are read with it: a manifest changes with each of them.
 BESIDE = {path: glob(f"{glob_escape(os.path.dirname(path))}/*.parquet") if path.endswith(".parquet") else [path] for path in set(TABLES.values())}
 PUBLIC = []  # what pages read besides: networks of others, and what was worked out
@@ -82,9 +89,9 @@ localrules: all, pages, book
 rule all:
     input: f"{BUILD}/book/_build/html/index.html"
 
-# Cheap runs share a process on each of up to four cores, whose start takes longer than two runs.
 QUEUE = [run.name for run in runs("book", EDITION) if run.name not in TABLES]
-SIZE = -(-len(QUEUE) // min(4, os.cpu_count() or 1)) if CHEAP else 1
+SIZE = -(-len(QUEUE) // max(1, PROCESSES))
+SIZE = min(SIZE, MOST or SIZE)
 BATCHES = [QUEUE[i : i + SIZE] for i in range(0, len(QUEUE), SIZE)] if QUEUE else []
 
 TO_LOG = "> {log:q} 2>&1" if CHEAP else "2> {log:q}"  # long runs print their progress

@@ -163,14 +163,14 @@ def die_in_epoch(number: int) -> None:
     """Let this process kill itself when a training begins this epoch."""
     from calibkit_companion.training import loop
 
-    learn = loop.Training.learn
+    learning = loop.Training.learning
 
-    def learn_or_die(self, epoch):
+    def learning_or_die(self, epoch):
         if epoch >= number:
             os.kill(os.getpid(), signal.SIGKILL)
-        return learn(self, epoch)
+        return learning(self, epoch)
 
-    loop.Training.learn = learn_or_die
+    loop.Training.learning = learning_or_die
 
 
 def light(folder: Path) -> None:

@@ -1,312 +1,150 @@
 """Measure and train everything that needs a GPU, in one script that ends after a given time.
 
-    python benchmarks/gpu_queue.py --minutes 9 --out found              # on a machine with a GPU
-    python benchmarks/gpu_queue.py --minutes 5 --out found --rehearse   # on a CPU, all of it tiny
+    python -m benchmarks.gpu_queue --minutes 9 --out found              # on a machine with a GPU
+    python -m benchmarks.gpu_queue --minutes 5 --out found --rehearse   # on a CPU, all of it tiny
 
 In this order:
 
-1. `speed.json`: samples a second of this tree beside those of commit OLD (`--old FOLDER`, default
-   a copy that git makes), one run alone and several at once, each in processes of its own;
+1. `speed.json`: samples a second of this tree beside those of an older commit (`gpu_speed.py`);
 2. `bits.txt`: whether a graph gives the bits of its steps one by one, for every method;
 3. `papermill.json`: a page from no records (`papermill_gpu.py`);
-4. `records-N.tar`: runs of `gpu_queue.toml` in its order, several at once, until the time is up.
+4. `accuracy.json`: three seeds of plain training beside the released runs of these seeds;
+5. `records-N.tar`: runs of `gpu_queue.toml` in its order, several at once, until the time is up.
 
-`unfinished.json` names the runs that are left; `--unfinished FILE` trains those. `--list` writes it
-and ends: where the released tables are not at hand, bring that file along. Records come without
-the logits of each epoch, which are too large: their histories hold every metric of each epoch.
+Each file is replaced as soon as there is something new: what kills the script loses seconds.
+`unfinished.json` names the runs whose records are in no archive; `--unfinished FILE` goes on with
+those. `--carried FOLDER` takes what `gpu_pack.py` packed for a machine without internet access.
+Records come without the logits of each epoch, which are too large: their histories hold every
+metric of each epoch.
 """
 
 import argparse
-import io
+import importlib.util
 import json
 import os
 import subprocess
 import sys
-import tarfile
 import time
-import tomllib
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
-from threading import Timer
 
-import torch
-from filelock import Timeout
-
-from calibkit_companion.experiments import plan
-from calibkit_companion.experiments.method import PASSES
+from benchmarks import gpu_pack, gpu_speed
+from benchmarks.gpu_speed import ROOT, beside
+from benchmarks.gpu_train import Archives, compared, listed, train, work, write
 from calibkit_companion.experiments.run import Run
 from calibkit_companion.records import folders
-from calibkit_companion.training import loop
 
-ROOT = Path(__file__).resolve().parent.parent
-OLD = "d88b3342"  # before steps were graphs
-PARTS = ("speed", "bits", "papermill", "queue")
-LARGEST = 15 * 2**20  # bytes of a file that is brought home
-MEMORY = 4 * 2**30  # bytes of the GPU for a run with its process
-RESERVE = 15  # seconds at the end, for packing
-SMALL = "resnet18_w32_s2"  # the network of the longest setting
-REHEARSED = 2  # runs of the queue
-
-
-def cells(rehearse: bool) -> list[dict]:
-    """What the table of speed measures: a tree, a run, and how many at once."""
-    size = {"train_size": 20_000, "epochs": 4}
-    if rehearse:
-        size = {"train_size": 200, "epochs": 2}
-    alone = [("resnet18", method, 1, "") for method in ("erm", "fmfp")]
-    each = [(tree, *cell) for cell in alone for tree in ("old", "new")]
-    each += [(tree, SMALL, "erm", n, "") for n in (1, 4) for tree in ("old", "new")]
-    each += [("new", SMALL, "erm", 8, ""), ("new", "resnet18", "erm", 1, "default")]
-    if rehearse:
-        each = [(tree, "resnet8", m, min(n, 2), "") for tree, _, m, n, _ in each[:4] + each[6:8]]
-    keys = ("tree", "network", "method", "together", "mode")
-    return [dict(zip(keys, cell, strict=True)) | size for cell in each]
-
-
-def old_tree(folder: Path) -> Path | None:
-    """The tree of commit OLD, copied by git if it is not there; None without git."""
-    if not (folder / "calibkit").is_dir():
-        asked = ["git", "-C", str(ROOT), "archive", OLD, "calibkit"]
-        done = subprocess.run(asked, capture_output=True)
-        if done.returncode:
-            return None
-        with tarfile.open(fileobj=io.BytesIO(done.stdout)) as tar:
-            tar.extractall(folder, filter="data")
-    return folder
-
-
-def timed(cell: dict, tree: Path, rehearse: bool, seconds: float) -> dict:
-    """Samples a second of a cell; an error in one line if it fails or takes too long."""
-    command = [sys.executable, str(ROOT / "benchmarks" / "gpu_steps.py")]
-    command.append(json.dumps(cell | {"rehearse": rehearse}))
-    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    environment = os.environ | {"PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1"}
-    started = [
-        subprocess.Popen(command, text=True, env=environment, **pipes)
-        for _ in range(cell["together"])
-    ]
-    watch = Timer(max(seconds, 1), lambda: [process.kill() for process in started])
-    watch.start()
-    try:
-        first = [json.loads(process.stdout.readline() or "null") for process in started]
-        start = time.perf_counter()
-        for process in started if all(first) else ():
-            process.stdin.write("\n")
-            process.stdin.flush()
-        last = [json.loads(process.stdout.readline() or "null") for process in started]
-        wall = time.perf_counter() - start
-        ends = [process.communicate()[1] for process in started]
-    finally:
-        watch.cancel()
-        for process in started:
-            process.kill()
-    if not all(first) or not all(last):
-        lines = [end.strip().rpartition("\n")[2] for end in ends if end.strip()]
-        return cell | {"error": lines[0] if lines else f"stopped after {seconds:.0f} s"}
-    samples = cell["together"] * cell["train_size"] * (cell["epochs"] - 1)
-    alone = cell["train_size"] / min(last[0]["seconds"])  # without other work of the machine
-    return cell | {
-        "samples_per_second": alone if cell["together"] == 1 else samples / wall,
-        **{"epochs_seconds": [each["seconds"] for each in last], **first[0]},
-        **{"memory_mb": last[0]["memory_mb"], "device": last[0]["device"]},
-    }
+RESERVE = 5  # seconds at the end, for the last archive
+LONGEST = 150  # seconds of a part before the last
 
 
 def speed(options, until: float) -> None:
-    """Write the table of speed, cell by cell, so that what is measured is kept."""
-    old, found = old_tree(options.old), []
-    for cell in cells(options.rehearse):
-        tree = ROOT if cell["tree"] == "new" else old
-        if tree is None:
-            row = cell | {"error": f"no tree of {OLD}: name a copy by --old"}
-        else:
-            row = timed(cell, tree, options.rehearse, min(90, until - time.time()))
-        found.append(row)
-        print(said(row), flush=True)
-        (options.out / "speed.json").write_text(json.dumps(found, indent=1) + "\n")
+    """Write the table of speed, row by row."""
 
+    def keep(rows: list[dict]) -> None:
+        write(options.out / "speed.json", {"rows": rows, "ratios": gpu_speed.ratios(rows)})
 
-def said(row: dict) -> str:
-    """A cell in one line."""
-    what = f"{row['tree']} {row['network']} {row['method']} {row['mode']}".strip()
-    if "error" in row:
-        return f"{what} × {row['together']}: {row['error']}"
-    rate, after = row["samples_per_second"], row["second_epoch_after"]
-    return f"{what} × {row['together']}: {rate:,.0f} samples/s, second epoch after {after:.1f} s"
+    rows = gpu_speed.measure(options.old, options.rehearse, until, keep)
+    for what, ratio in gpu_speed.ratios(rows).items():
+        print(f"{what}: {ratio:.2f}", flush=True)
 
 
 def bits(options, until: float) -> None:
     """Compare graphs with their steps one by one, by the tests that do so."""
     name = "a_cuda_graph_gives" if not options.rehearse else "a_graph_repeats_adam"
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rf"]
+    command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "-rf"]
     command += ["tests/test_graph.py", "-k", name]
+    if importlib.util.find_spec("xdist") and not options.rehearse:
+        command += ["-n", "4"]
+    environment = os.environ | {"PYTHONPATH": beside(ROOT), "PYTHONUNBUFFERED": "1"}
     with open(options.out / "bits.txt", "w") as file, suppress(subprocess.TimeoutExpired):
-        subprocess.run(
-            command, stdout=file, stderr=file, cwd=ROOT, timeout=min(150, until - time.time())
-        )
+        pipes = {"stdout": file, "stderr": file, "env": environment, "cwd": ROOT}
+        subprocess.run(command, timeout=min(LONGEST, until - time.time()), **pipes)
     print((options.out / "bits.txt").read_text()[-1500:], flush=True)
 
 
 def papermill(options, until: float) -> None:
     """Time a page from no records."""
-    command = [sys.executable, str(ROOT / "benchmarks" / "papermill_gpu.py")]
+    command = [sys.executable, "-m", "benchmarks.papermill_gpu"]
     command += ["--out", str(options.out / "papermill.json")]
-    command += ["--timeout", str(min(170, until - time.time()))]
-    subprocess.run(command + ["--rehearse"] * options.rehearse, cwd=ROOT)
+    command += ["--timeout", str(min(LONGEST, until - time.time()))]
+    environment = os.environ | {"PYTHONPATH": beside(ROOT)}
+    subprocess.run(command + ["--rehearse"] * options.rehearse, cwd=ROOT, env=environment)
 
 
-# --- the queue ------------------------------------------------------------------------------------
+def accuracy(options, until: float) -> None:
+    """Train runs that the released tables have, in a cache of their own, and compare both."""
+    runs = compared(options.rehearse)
+    known = accuracies(runs)
+    if options.released:
+        known |= json.loads(options.released.read_text())
+    cache = ROOT / "build" / "compared"
+
+    def keep() -> None:
+        rows = []
+        for run in runs:
+            row = {"run": run.name, "seed": run.seed, "released_accuracy": known.get(run.name)}
+            if record := folders.load(run, cache / "runs"):
+                its = record.info["provenance"]
+                row["accuracy"] = float(record.history["accuracy"][-1])
+                row |= {key: its[key] for key in ("device", "seconds", "seconds_in_epochs")}
+            rows.append(row)
+        write(options.out / "accuracy.json", rows)
+
+    train(options, runs, min(until, time.time() + LONGEST), cache, keep)
+    print((options.out / "accuracy.json").read_text(), flush=True)
 
 
-def wanted(rehearse: bool = False) -> list[Run]:
-    """The runs of `gpu_queue.toml` in its order."""
-    rows = tomllib.loads((ROOT / "benchmarks" / "gpu_queue.toml").read_text())["rows"]
-    runs = []
-    for row in rows:
-        place = {k: row.get(k) for k in ("setting", "dataset", "seeds", "epochs", "protocol")}
-        runs += plan.Selection("released", **place).runs(row["methods"])
-    if rehearse:
-        small = {"epochs": 1, "train_size": 256, "tracked": 100, "shifted": 0, "snapshots": ()}
-        runs = [
-            replace(run, network="resnet8", protocol=replace(run.protocol, **small))
-            for run in runs[:REHEARSED]
-        ]
-    return list(dict.fromkeys(runs))
-
-
-def missing(options) -> list[Run]:
-    """The runs without a record; of those that a file of unfinished runs names, if there is one."""
-    runs = wanted(options.rehearse)
-    if options.unfinished:
-        named = json.loads(options.unfinished.read_text())
-        runs = [run for run in runs if run.name in named]
-    return [run for run in runs if not folders.has(run)]
-
-
-def work_of(run: Run) -> float:
-    """How much a run computes, in passes of a sample forward and back."""
-    forward, backward = PASSES.get(run.recipe.objective, (1, 1))
-    sharp = 2 if run.recipe.update == "sam" else 1
-    samples = run.protocol.epochs * (run.protocol.train_size or 45_000)
-    return samples * sharp * (forward + 2 * backward) / 3
-
-
-def work(options) -> None:
-    """Train runs one after the other, those that others do not train, as far as the time allows."""
-    train, paces = loop.train, {}
-    if options.rehearse:
-        steps = loop.graph.steps
-        loop.graph.steps = lambda training, kind: steps(training, loop.graph.Tape)
-    for run in missing(options):
-        predicted = paces.get(run.network, options.pace) * work_of(run)
-        if predicted > options.until - time.time():
-            continue
-        try:
-            record = train(run, wait=False)
-        except Timeout:  # another process trains it
-            continue
-        except torch.OutOfMemoryError:
-            print(f"{run.name}: out of memory; one process less from here on", flush=True)
-            return
-        except Exception as error:  # the others go on
-            print(f"{run.name}: {type(error).__name__}: {error}".partition("\n")[0], flush=True)
-            continue
-        spent = record.info["provenance"]["seconds"]
-        paces[run.network] = spent / work_of(run)
-        print(f"{run.name}: {record.info['status']} after {spent:.0f} s", flush=True)
+def accuracies(runs: list[Run]) -> dict[str, float]:
+    """The accuracy of runs that have a record here, after their last epoch, by name."""
+    records = {run.name: folders.load(run) for run in runs}
+    return {name: float(r.history["accuracy"][-1]) for name, r in records.items() if r}
 
 
 def queue(options, until: float) -> None:
-    """Train the queue by several processes and pack what they made."""
-    runs = missing(options)
-    together = min(len(runs), _room() if not options.rehearse else 1)
-    print(f"{len(runs)} runs are missing; {together} processes train them", flush=True)
-    command = [sys.executable, str(Path(__file__)), "--work", "--until", str(until)]
-    command += ["--pace", str(_pace(options)), "--out", str(options.out)]
-    command += ["--unfinished", str(options.unfinished)] if options.unfinished else []
-    command += ["--rehearse"] * options.rehearse
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    started = [subprocess.Popen(command, cwd=ROOT, env=environment) for _ in range(together)]
-    for process in started:
-        try:
-            process.wait(max(0.0, until - time.time()))
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-    pack(options, [run for run in runs if folders.has(run)])
+    """Train the queue and pack what was trained, as it comes."""
+    runs = listed(options)
+    archives = Archives(options.out, runs)
+    archives.add()  # a script that was killed may have trained some and packed none
+    left = [run for run in runs if not folders.has(run)]
+    if left:
+        train(options, left, until, folders.runs_root().parent, archives.add)
+    print(f"{len(runs) - len(archives.left)} runs are packed, {len(archives.left)} are left")
 
 
-def _room() -> int:
-    """How many processes fit on the GPU."""
-    cores = len(os.sched_getaffinity(0))
-    if not torch.cuda.is_available():
-        return cores
-    return max(1, min(cores, torch.cuda.mem_get_info()[0] // MEMORY))
-
-
-def _pace(options) -> float:
-    """Seconds for a pass, as the table of speed has it for several at once."""
-    with suppress(OSError, ValueError):
-        rows = json.loads((options.out / "speed.json").read_text())
-        rates = [
-            row["samples_per_second"] / row["together"]
-            for row in rows
-            if row["tree"] == "new" and row["together"] > 1 and "error" not in row
-        ]
-        return 1 / min(rates)
-    return 0.0
-
-
-def pack(options, runs: Sequence[Run]) -> None:
-    """Write the records of runs into archives of at most `LARGEST` bytes."""
-    parts: list[list[Path]] = [[]]
-    size = 0
-    for run in runs:
-        folder = folders.runs_root() / run.name
-        own = sum(file.stat().st_size + 1024 for file in folder.iterdir())
-        if parts[-1] and size + own > LARGEST:
-            parts.append([])
-            size = 0
-        parts[-1].append(folder)
-        size += own
-    for number, part in enumerate(filter(None, parts), 1):
-        with tarfile.open(options.out / f"records-{number}.tar", "w") as tar:
-            for folder in part:
-                tar.add(folder, folder.name)
-    left = [run.name for run in missing(options)]
-    (options.out / "unfinished.json").write_text(json.dumps(left, indent=1) + "\n")
-    print(f"{len(runs)} runs were trained, {len(left)} are left", flush=True)
+PARTS = {part.__name__: part for part in (speed, bits, papermill, accuracy, queue)}
 
 
 def main() -> None:
     """Do all parts in the time that is given."""
+    began = time.time()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("--minutes", type=float, default=9, help="of all parts together (default: 9)")
     add("--out", type=Path, required=True, help="folder of what was found")
-    add("--old", type=Path, default=ROOT / "build" / "old", help=f"tree of commit {OLD}")
+    add("--old", type=Path, default=ROOT / "build" / "old", help="tree of the older commit")
     add("--unfinished", type=Path, help="unfinished.json of a run before")
-    add("--parts", nargs="*", choices=PARTS, default=PARTS, help="which (default: all)")
-    add("--list", action="store_true", help="write unfinished.json and end")
+    add("--released", type=Path, help="accuracy of released runs, where their tables are missing")
+    add("--carried", type=Path, help="a folder of `gpu_pack.py`")
+    add("--parts", nargs="*", choices=PARTS, default=list(PARTS), help="which (default: all)")
     add("--rehearse", action="store_true", help="on a CPU, with tiny runs")
-    for hidden in ("--until", "--pace"):
+    for hidden in ("--until", "--rate"):
         add(hidden, type=float, default=0, help=argparse.SUPPRESS)
     add("--work", action="store_true", help=argparse.SUPPRESS)
+    add("--names", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.out = options.out.resolve()
     options.out.mkdir(parents=True, exist_ok=True)
     if options.work:
         return work(options)
-    if options.list:
-        return pack(options, [])
-    until = time.time() + 60 * options.minutes - RESERVE
-    for name in PARTS:
+    until = began + 60 * options.minutes - RESERVE
+    if options.carried:
+        gpu_pack.take(options)
+    for name, part in PARTS.items():
         if name in options.parts and time.time() < until:
-            {"speed": speed, "bits": bits, "papermill": papermill, "queue": queue}[name](
-                options, until
-            )
+            start = time.time()
+            part(options, until)
+            print(f"{name}: {time.time() - start:.0f} s", flush=True)
 
 
 if __name__ == "__main__":

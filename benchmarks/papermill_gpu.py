@@ -1,9 +1,9 @@
 """Measure how long a page takes on a GPU without records: six runs on CIFAR-10 and its figures.
 
-    python benchmarks/papermill_gpu.py --out papermill.json
+    python -m benchmarks.papermill_gpu --out papermill.json
 
 CIFAR-10 is decoded before, and that time is stated by itself. `--rehearse` draws the page of the
-smoke edition, which any machine trains in seconds.
+smoke edition, which any machine trains in seconds. What is known is written every second.
 """
 
 import argparse
@@ -13,21 +13,29 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from benchmarks.gpu_speed import ROOT, beside
+from calibkit import files
+from calibkit_companion.data.catalogue import data_root
+
 NOTEBOOK = "reliability_diagrams.ipynb"
 ASKED = {"edition": "demo", "dataset": "cifar10", "network": "resnet18", "seeds": "1"}
 REHEARSED = {"edition": "smoke", "seeds": "1"}
 
 
-def measured(parameters: dict[str, str], timeout: float) -> dict:
+def measured(
+    parameters: dict[str, str], timeout: float, keep: Callable[[dict], None] = lambda found: None
+) -> dict:
     """Run the page in an empty cache.
 
     Parameters
     ----------
     parameters : of the notebook
     timeout : seconds after which the page is given up
+    keep : called every second with what is known by then
 
     Returns
     -------
@@ -35,43 +43,50 @@ def measured(parameters: dict[str, str], timeout: float) -> dict:
         Seconds of decoding and of the page, whether it was finished, and for each run its seconds
         and those in epochs.
     """
-    python = [sys.executable]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    environment = os.environ | {"PYTHONPATH": beside(ROOT), "CALIBKIT_DATA": str(data_root())}
+    found = {"parameters": parameters, "finished": False, "runs": []}
     start = time.perf_counter()
     if "dataset" in parameters:
         code = f"from calibkit_companion import data; data.load({parameters['dataset']!r})"
-        subprocess.run([*python, "-c", code], check=True, env=environment, cwd=ROOT)
-    decoding = time.perf_counter() - start
+        command = [sys.executable, "-c", code]
+        subprocess.run(command, check=True, env=environment, cwd=ROOT, timeout=timeout)
+    found["decoding_seconds"] = time.perf_counter() - start
     with tempfile.TemporaryDirectory() as folder:
         environment["CALIBKIT_CACHE"] = folder
-        command = [*python, "-m", "papermill", NOTEBOOK, f"{folder}/page.ipynb"]
+        command = [sys.executable, "-m", "papermill", NOTEBOOK, f"{folder}/page.ipynb"]
         for name, value in parameters.items():
             command += ["-p", name, value]
-        start, finished, said = time.perf_counter(), False, ""
-        try:
-            done = subprocess.run(
-                [*command, "--no-progress-bar", "-k", "python3"],
-                **{"capture_output": True, "text": True, "timeout": timeout},
-                env=environment,
-                cwd=ROOT / "notebooks",
+        command += ["--no-progress-bar", "-k", "python3"]
+        start, lines = time.perf_counter(), Path(folder) / "lines"
+        with lines.open("w") as file:
+            page = subprocess.Popen(
+                command, stdout=file, stderr=file, env=environment, cwd=ROOT / "notebooks"
             )
-            finished, said = done.returncode == 0, done.stderr[-2000:]
-        except subprocess.TimeoutExpired:
-            said = f"not finished after {timeout:.0f} s"
-        seconds = time.perf_counter() - start
-        runs = [json.loads(file.read_text()) for file in Path(folder).glob("runs/*/run.json")]
+            while page.poll() is None and time.perf_counter() - start < timeout:
+                found |= {"seconds": time.perf_counter() - start, "runs": _runs(Path(folder))}
+                keep(found)
+                with suppress(subprocess.TimeoutExpired):
+                    page.wait(1)
+        found |= {"seconds": time.perf_counter() - start, "runs": _runs(Path(folder))}
+        found["finished"] = page.poll() == 0
+        if page.poll() is None:
+            page.terminate()  # its kernel notices and ends, too
+            page.wait()
+            found["said"] = f"not finished after {timeout:.0f} s"
+        elif page.returncode:
+            found["said"] = lines.read_text()[-2000:]
+    keep(found)
+    return found
+
+
+def _runs(folder: Path) -> list[dict]:
+    """What the records say of the seconds of each run."""
     kept = ("seconds", "seconds_in_epochs", "samples_per_second", "passes", "device")
-    return {
-        "parameters": parameters,
-        "decoding_seconds": decoding,
-        "seconds": seconds,
-        "finished": finished,
-        **({} if finished else {"said": said}),
-        "runs": [
-            {"method": run["run"]["method"], **{k: run["provenance"].get(k) for k in kept}}
-            for run in runs
-        ],
-    }
+    runs = [json.loads(file.read_text()) for file in folder.glob("runs/*/run.json")]
+    return [
+        {"method": run["run"]["method"], **{k: run["provenance"].get(k) for k in kept}}
+        for run in runs
+    ]
 
 
 def main() -> None:
@@ -81,8 +96,11 @@ def main() -> None:
     parser.add_argument("--timeout", type=float, default=300, help="seconds (default: 300)")
     parser.add_argument("--rehearse", action="store_true")
     options = parser.parse_args()
-    found = measured(REHEARSED if options.rehearse else ASKED, options.timeout)
-    options.out.write_text(json.dumps(found, indent=1) + "\n")
+
+    def keep(found: dict) -> None:
+        files.publish({options.out: (json.dumps(found, indent=1) + "\n").encode()})
+
+    found = measured(REHEARSED if options.rehearse else ASKED, options.timeout, keep)
     print(json.dumps(found, indent=1))
     if not found["finished"]:
         raise SystemExit(1)

@@ -141,18 +141,14 @@ def parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
 # --- options that several commands share ---
 
 
-def _labels(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--labels", help="a separate file of labels (.npy, or text, one per line)")
-
-
 def _reading(parser: argparse.ArgumentParser) -> None:
     """Add the options that say what a file's columns and labels mean."""
-    _labels(parser)
+    parser.add_argument("--labels", help="a separate file of labels (.npy, or text, one per line)")
     what = (
         "the role of a column or array, such as label=truth, 'probs=score_*', confidence=answer.p "
         "(within JSON) or ignore=fold; repeatable"
     )
-    parser.add_argument("--column", **SEVERAL, metavar="NAME=COLUMN", help=what)
+    parser.add_argument("--column", dest="columns", **SEVERAL, metavar="NAME=COLUMN", help=what)
     what = (
         "whether the label -1 is a class, or means that the label is unknown (default: a class if "
         "all labels are -1 or 1)"
@@ -176,12 +172,8 @@ def _cluster(parser: argparse.ArgumentParser) -> None:
 
 
 def _chosen_reading(options: argparse.Namespace) -> dict[str, Any]:
-    return {
-        "columns": options.column,
-        "minus_one": options.minus_one,
-        "as_is": options.as_is,
-        "one_label": options.one_label,
-    }
+    names = ("columns", "minus_one", "as_is", "one_label", "tokens", "cluster")
+    return {name: getattr(options, name) for name in names}
 
 
 def _tokens(parser: argparse.ArgumentParser) -> None:
@@ -277,8 +269,6 @@ def _report(options: argparse.Namespace) -> int:
             positive=options.positive,
             rules=_chosen_rules(options),
             group=options.group,
-            tokens=options.tokens,
-            cluster=options.cluster,
             rows=not options.no_rows,
             **_chosen_reading(options),
             log=_show_step,
@@ -303,10 +293,7 @@ def _print_report(numbers: Mapping[str, Any]) -> None:
 
 
 def _gated(
-    options: argparse.Namespace,
-    page: Path,
-    text: str,
-    say: Callable[[Mapping[str, Any]], None],
+    options: argparse.Namespace, page: Path, text: str, say: Callable[[Mapping[str, Any]], None]
 ) -> int:
     """Print the result in words or as JSON; return 3, with one line, if a condition is met.
 
@@ -341,9 +328,7 @@ def _recalibrate(options: argparse.Namespace) -> int:
     """
     from calibkit.report import deploy, predictions
 
-    reading = _chosen_reading(options)
-    reading |= {"tokens": options.tokens, "cluster": options.cluster}
-    data = predictions.read(options.predictions, options.labels, **reading)
+    data = predictions.read(options.predictions, options.labels, **_chosen_reading(options))
     model, about = deploy.recalibrate(
         data, options.map, options.positive, options.target_risk, _chosen_rules(options)
     )
@@ -389,9 +374,7 @@ def _compare(options: argparse.Namespace) -> int:
         options.unpaired,
         ids=options.id,
         positive=options.positive,
-        cluster=options.cluster,
         rows=not options.no_rows,
-        tokens=options.tokens,
         **_chosen_reading(options),
         told=told.append,
     )

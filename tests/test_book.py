@@ -95,6 +95,21 @@ def test_the_demo_trains_what_no_released_table_holds(tmp_path):
     assert released and trained & planned == planned - released
 
 
+@pytest.mark.parametrize("gpus", [1, 100])
+def test_a_job_with_a_gpu_trains_up_to_eight_runs_but_leaves_each_gpu_a_job(gpus, tmp_path):
+    command = ["snakemake", "-n", "--cores", "1", "--printshellcmds", "--quiet", "host"]
+    command += ["--resources", f"gpu={gpus}", "--config", "edition=cifar10", "train=1"]
+    command += ["launcher=profiles/gpus/free-gpu", f"build={tmp_path / 'build'}"]
+    done = subprocess.run(command, **surroundings(tmp_path), capture_output=True, check=True)
+    lines = [line for line in (done.stdout + done.stderr).splitlines() if "calibkit train" in line]
+    assert all("profiles/gpus/free-gpu python -m calibkit train" in line for line in lines)
+    planned = {run.name for run in plan.runs("book", "cifar10")}
+    trained = [[word for word in line.split() if word in planned] for line in lines]
+    assert sorted(sum(trained, [])) == sorted(planned)
+    least, *others = sorted(map(len, trained))
+    assert set(others) == {min(8, -(-len(planned) // gpus))} and 0 < least <= others[0]
+
+
 @pytest.mark.timeout(2400)
 def test_a_second_make_waits_for_the_first_and_has_nothing_to_do(book):
     with FileLock(book / "build" / "smoke" / ".lock"):

@@ -280,6 +280,7 @@ def test_a_cuda_graph_that_fails_leaves_stream_and_collector_as_they_were(monkey
             raise RuntimeError("CUDA error: operation failed due to a previous error")
 
     monkeypatch.setattr(torch.cuda, "Stream", lambda: "its own")
+    monkeypatch.setattr(torch.cuda, "default_stream", lambda: "usual")
     monkeypatch.setattr(torch.cuda, "CUDAGraph", object)
     monkeypatch.setattr(torch.cuda, "graph", Recording)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda: now[0])
@@ -295,6 +296,49 @@ def test_a_cuda_graph_that_fails_leaves_stream_and_collector_as_they_were(monkey
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_a_cuda_graph_records_on_the_stream_of_its_run_and_frees_itself_at_once(monkeypatch):
+    """A stream that several graphs share loses its workspace when one of them is freed."""
+    freed = []
+
+    class Recorded:
+        def reset(self):
+            freed.append(self)
+
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Recorded)
+    monkeypatch.setattr(torch.cuda, "Stream", lambda: "new")
+    monkeypatch.setattr(torch.cuda, "default_stream", lambda: "default")
+    for current, expected in (("default", "new"), ("of the run", "of the run")):
+        monkeypatch.setattr(torch.cuda, "current_stream", lambda now=current: now)
+        made = graph.CudaGraph()
+        assert made.stream == expected
+        made.free()
+        assert freed[-1] is made.graph
+
+
+def test_a_graph_is_freed_before_the_next_one_and_at_the_end_of_its_run(tmp_path, monkeypatch):
+    done = []
+
+    class Counted(Tape):
+        def __init__(self):
+            super().__init__()
+            done.append("made")
+
+        def free(self):
+            done.append("freed")
+
+    monkeypatch.setattr(loop.graph, "steps", lambda training, kind: Steps(training, Counted))
+    train(replace(run("fmfp", epochs=4, swa_start=2), variant="paper"), tmp_path)
+    assert done == ["made", "freed"] * 2
+    train(run(learning_rate=1e20, clip_norm=None), tmp_path)  # diverges
+    with pytest.raises(KeyboardInterrupt):
+        train(run("sam", evaluate_every=1), tmp_path, log=interrupt)
+    assert done == ["made", "freed"] * 4
+
+
+def interrupt(line):
+    raise KeyboardInterrupt
 
 
 def test_an_interrupted_run_goes_on_with_the_same_bytes(tmp_path, monkeypatch):

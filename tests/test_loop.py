@@ -311,10 +311,10 @@ def test_network_that_its_last_step_destroyed_is_recorded_as_diverged(tmp_path):
 def test_averaged_weights_are_the_mean_of_the_epochs():
     wanted = run("swa", epochs=7, swa_start=2, snapshots=())
     training, seen = Training(wanted), []
-    learn = training.learn
+    learning = training.learning
 
     def watched(epoch):
-        loss = learn(epoch)
+        loss = yield from learning(epoch)
         if epoch > 2:
             seen.append([p.detach().clone() for p in training.network.parameters()])
         averaged = training.predictor(epoch) is not training.network
@@ -322,7 +322,7 @@ def test_averaged_weights_are_the_mean_of_the_epochs():
         training.network.train()
         return loss
 
-    training.learn = watched
+    training.learning = watched
     training.fit()
     for averaged, *each in zip(training.average.module.parameters(), *seen, strict=True):
         torch.testing.assert_close(averaged, torch.stack(each).mean(0))
@@ -388,16 +388,17 @@ def test_paper_variant_is_the_baseline_until_averaging_starts():
 
 def test_followed_samples_are_what_the_metrics_say():
     training, right = Training(run(epochs=5)), []
-    evaluate = training.evaluate
+    evaluate, evaluating = training.evaluate, training.evaluating
 
     def watched(network, name, index=None):
-        logits, features = evaluate(network, name, index)
+        logits, features = yield from evaluating(network, name, index)
         if name == "train":
             right.append((logits.argmax(1) == training.labels[: len(logits)]).numpy())
         return logits, features
 
-    training.evaluate = watched
+    training.evaluating = watched
     arrays = training.fit()
+    training.evaluating = evaluating
     right = np.array(right)
     from_then_on = [[column[e:].all() for e in range(len(right))] for column in right.T]
     learned = [epochs.index(True) + 1 if any(epochs) else 0 for epochs in from_then_on]

@@ -3,10 +3,12 @@
 from pathlib import Path
 
 import pytest
+import torch
 
 from calibkit_companion import results
 from calibkit_companion.pages import page
 from calibkit_companion.records.record import Record
+from calibkit_companion.training import machine, side_by_side
 
 # --- what a page starts with ---
 
@@ -43,6 +45,22 @@ def test_a_cheap_edition_trains_what_is_missing_and_reuses_it(cache, capsys):
     assert again.mean("erm", "accuracy")["erm"].estimate > 0.3
     assert "training" not in capsys.readouterr().out
     assert "gaussians" in runs.caption or "Gaussians" in runs.caption
+
+
+def test_on_a_gpu_the_runs_of_a_page_train_side_by_side(cache, monkeypatch):
+    asked, train = [], side_by_side.train
+
+    def on_cpu(runs):
+        asked.append([run.name for run in runs])
+        return train(runs, "cpu")
+
+    monkeypatch.setattr(machine, "device", lambda name="cuda": torch.device(name))
+    monkeypatch.setattr(side_by_side, "train", on_cpu)
+    runs, several = results.load("tour", "smoke", dataset="gaussians", seeds=2), ["mixup", "sam"]
+    assert runs.recorded(several) == runs.drawable(several) == several
+    assert len(runs.records("erm")) == 2
+    named = [[run.name for m in methods for run in runs.runs(m)] for methods in (several, ["erm"])]
+    assert asked == named and len(named[0]) == 4  # together, and no run twice
 
 
 def test_the_card_of_a_setting_has_what_a_paper_says_of_its_experiments():

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -135,6 +136,59 @@ def test_selection_and_shared_runs():
     ]
     with pytest.raises(ValueError, match="unknown edition 'huge'.*valid: cifar10, demo, paper"):
         plan.Selection("huge").runs(["erm"])
+
+
+def test_the_edition_for_one_gpu_has_the_regime_of_the_longest_released_setting():
+    place, long = plan.EDITIONS["cifar10"].shared(), plan.setting("released", "cifar10-long")
+    assert (place.network, place.seeds) == (long.network, 3) == ("resnet18_w32_s2", 3)
+    assert place.protocol == replace(LONG, evaluate_every=2)
+    assert (LONG.epochs, LONG.milestones, LONG.augment) == (60, (24, 39, 51), True)
+    runs = plan.runs("book", "cifar10")
+    assert runs == plan.runs("all", "cifar10")
+    counts = Counter((run.dataset, run.network) for run in runs)
+    assert counts == {
+        ("cifar10", "resnet18_w32_s2"): 258,
+        ("20newsgroups", "textcnn"): 18,
+        ("gaussians", "mlp"): 3,
+    }
+    released = {run.name for run in plan.runs("book", "released")}
+    # Texts and toys are runs of the released tables. Those on CIFAR-10 are not: one device trains
+    # all of them, and they keep their predictions.
+    assert {run.dataset for run in runs if run.name in released} == {"20newsgroups", "gaussians"}
+    assert not any(run.name in released for run in runs if run.dataset == "cifar10")
+    # The full training set is the setting itself, so that no run is trained under two names.
+    sizes = Counter(r.protocol.train_size for r in plan.runs("overconf", "cifar10"))
+    assert sizes == {None: 47, 5_000: 15, 15_000: 15}
+    full = plan.Selection("cifar10", train_size=plan.EDITIONS["cifar10"].sizes[-1])
+    assert full.runs(["focal"]) == plan.Selection("cifar10").runs(["focal"])
+
+
+@pytest.mark.parametrize("page", plan.NOTEBOOKS)
+def test_the_edition_for_one_gpu_has_what_every_page_needs(page):
+    runs = plan.runs(page, "cifar10")
+    rows = [row for paper in plan.papers_of(page) for row in plan.PAPERS[paper].rows]
+    rows += [need for need in plan.needs(page) if isinstance(need, plan.Need)]
+    places = plan.EDITIONS["cifar10"].places()
+    for row in rows:
+        for changes in (c for at in row.at for c in places.get(at, ())):
+            of = {"dataset": "cifar10", "network": "resnet18_w32_s2"} | changes
+            its = {
+                r.recipe for r in runs if (r.dataset, r.network) == (of["dataset"], of["network"])
+            }
+            assert its >= set(plan.applicable(row.methods, of["dataset"])), (row, changes)
+    assert not [run for run in runs if run.dataset == "tiny_imagenet"]
+    one = plan.runs(page, "cifar10", seeds=1)
+    assert {run.seed for run in one} <= {0} and {r.method for r in one} == {r.method for r in runs}
+
+
+def test_a_larger_network_or_other_data_are_one_option_away():
+    full = plan.runs("fmfp", "cifar10", network="resnet18")
+    assert {(r.dataset, r.network, r.protocol.epochs) for r in full} == {
+        ("cifar10", "resnet18", 60)
+    }
+    assert {r.method for r in full} == {r.method for r in plan.runs("fmfp", "cifar10")}
+    hundred = plan.runs("other_data", "cifar10", dataset="cifar100")
+    assert len(hundred) == 3 * len(plan.CARRIED) and {r.dataset for r in hundred} == {"cifar100"}
 
 
 def test_settings_of_the_protocol_by_name():

@@ -22,6 +22,7 @@ from calibkit.report import (
 )
 from calibkit.report import page as html_page
 from calibkit.report import positive as two
+from calibkit.report.design import Design
 from calibkit.report.scores import Score
 
 pytestmark = pytest.mark.usefixtures("few_resamples")
@@ -108,7 +109,7 @@ def test_without_a_validation_set_precision_is_cross_fitted():
     for seed in range(20):
         rng = np.random.default_rng(seed)
         p, y = rng.random(300), rng.random(300) < 0.3
-        (row,) = two.by_rule(Score.held(p), y, None, [("precision", 0.6)])
+        (row,) = two.by_rule(Score.held(p), y, None, [("precision", 0.6)], Design(300))
         if row["flagged"]:
             assert row["found"] >= 0.6 * row["flagged"]
         if not math.isnan(row["precision"].estimate):

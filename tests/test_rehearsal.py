@@ -237,18 +237,18 @@ def test_read_while_training_or_held_in_memory_the_record_is_the_same(
 def test_random_crops_go_on_after_an_interruption(miniature, monkeypatch):
     wanted = run("imagenet", epochs=3)
     whole = train(wanted, miniature / "whole")
-    learn = Training.learn
+    learning = Training.learning
 
     def interrupted(training, epoch):
         if epoch == 3:
             raise KeyboardInterrupt
-        return learn(training, epoch)
+        return learning(training, epoch)
 
     monkeypatch.setattr("calibkit_companion.training.loop.CHECKPOINT_SECONDS", 0.0)
-    monkeypatch.setattr(Training, "learn", interrupted)
+    monkeypatch.setattr(Training, "learning", interrupted)
     with pytest.raises(KeyboardInterrupt):
         train(wanted, miniature / "parts")
-    monkeypatch.setattr(Training, "learn", learn)
+    monkeypatch.setattr(Training, "learning", learning)
     said = []
     parts = train(wanted, miniature / "parts", log=said.append)
     assert any("goes on after epoch 2" in line for line in said)

@@ -29,6 +29,7 @@ from calibkit.report import (
     written,
 )
 from calibkit.report import page as html_page
+from calibkit.report.design import Design
 from calibkit.stats import Interval
 from tests.browser import Figure, browser, percent, visit
 
@@ -137,7 +138,7 @@ def test_gap_interval_keeps_its_promise(n, chance):
     rng, inside = np.random.default_rng(1), 0
     for _ in range(300):
         confidence = rng.beta(20 * chance, 20 * (1 - chance), n)
-        gap = estimates.gap(confidence, rng.random(n) < confidence)
+        gap = estimates.gap(confidence, rng.random(n) < confidence, Design(n))
         inside += gap.low <= 0 <= gap.high
     assert inside / 300 > 0.92
 
@@ -146,8 +147,8 @@ def test_chance_ece_covers_a_calibrated_model_and_no_other():
     inside = 0
     for seed in range(20):
         data = make(n=1000, seed=seed)
-        confidence = metrics.per_sample(data.logits, data.labels)["confidence"]
-        chance = estimates.chance_ece(confidence, 100)
+        confidence, correct = data.test.scored()
+        chance = estimates.chance_ece(confidence, 100, data.design, correct)
         ece = metrics.ece(softmax(data.logits), data.labels)
         inside += chance.low <= ece <= chance.high
     assert 16 <= inside <= 20
@@ -698,7 +699,7 @@ def test_columns_of_groups_share_one_correction():
     c, z = make().test.scored()
     (row,) = (r for r in rows if r["group"] == "age: 1")
     mine = groups[:, 1] == 1
-    strict = estimates.gap(c[mine].astype(float), z[mine], level=1 - 0.05 / 23)
+    strict = estimates.gap(c[mine].astype(float), z[mine], Design(mine.sum()), 1 - 0.05 / 23)
     assert row["stands_out"] == (not strict.low <= 0 <= strict.high)
 
 

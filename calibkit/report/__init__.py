@@ -4,14 +4,15 @@ Its steps can also be run one at a time, in a notebook for instance: `read` (pre
 `assess` (their numbers), `verdict` and `cautions` (the numbers in words), `tables` and `draw`.
 """
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from calibkit.report import matching
+from calibkit.report.names import File, Say, silent
 from calibkit.report.predictions import Predictions, check_files, read
+from calibkit.report.readers.asked import Columns
 
 _HOMES = {
     "assess": "assessment",
@@ -30,24 +31,24 @@ def __getattr__(name: str) -> Any:
 
 
 def build(
-    path: str | os.PathLike[str] | Predictions,
-    out: str | os.PathLike[str] = "report",
-    against: str | os.PathLike[str] | Predictions | None = None,
-    labels: str | os.PathLike[str] | None = None,
+    path: File | Predictions,
+    out: File = "report",
+    against: File | Predictions | None = None,
+    labels: File | None = None,
     target_risk: Sequence[float] = (),
     *,
     positive: str | None = None,
     rules: Sequence[tuple[str, float]] = (),
     group: Sequence[str] = (),
     tokens: bool = False,
-    columns: Mapping[str, str | Sequence[str]] | Sequence[str] = (),
+    columns: Columns = (),
     minus_one: str | None = None,
     as_is: bool = False,
     one_label: str | None = None,
     cluster: str | None = None,
     rows: bool = True,
-    log: Callable[[str], None] = lambda line: None,
-    told: Callable[[str], None] | None = None,
+    log: Say = silent,
+    told: Say | None = None,
 ) -> Path:
     """Write the report on a prediction file: ``report.html`` and ``report.json``.
 

@@ -5,7 +5,8 @@ validation set if there is one, and otherwise by cross-fitting.
 """
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import nan
 
@@ -19,9 +20,11 @@ from calibkit.report.design import Design
 from calibkit.report.facts import Facts
 from calibkit.report.groups import ClassRow, GroupRow, by_answer, by_class, by_columns
 from calibkit.report.model import Predictions, check_same
+from calibkit.report.names import Say, silent
 from calibkit.report.parts import Mapped
 from calibkit.report.points import OperatingPoint, main_point, operating_points, points_of
 from calibkit.report.recalibration import Results, recalibrated, recommended
+from calibkit.report.scores import Rules
 from calibkit.stats import Interval
 
 ROWS = 1_000_000  # samples that are used at most, chosen at random: intervals are narrow by then
@@ -109,12 +112,22 @@ class Assessment(Facts):
     tokens: bool = False
 
 
+@contextmanager
+def _no_warnings() -> Iterator[None]:
+    """Pass over warnings. The page says what is undefined, and whether sets share samples."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)
+        warnings.simplefilter("ignore", posthoc.PosthocWarning)
+        yield
+
+
+@_no_warnings()
 def assess(
     data: Predictions,
     against: Predictions | None = None,
     target_risk: Sequence[float] = (),
-    rules: Sequence[tuple[str, float]] = (),
-    log: Callable[[str], None] = lambda line: None,
+    rules: Rules = (),
+    log: Say = silent,
 ) -> Assessment:
     """Compute every number in a report.
 
@@ -135,8 +148,9 @@ def assess(
 
     Examples
     --------
+    >>> from calibkit.report.predictions import from_arrays
     >>> scores = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]] * 20, "labels": [0, 1, 1] * 20}
-    >>> numbers = assess(predictions.from_arrays(scores))
+    >>> numbers = assess(from_arrays(scores))
     >>> numbers.errors, round(numbers.gap.estimate, 3)
     (20, 0.067)
     """
@@ -148,22 +162,6 @@ def assess(
     guessed = data.kind.two and data.positive is None
     if guessed:
         data = replace(data, positive=positive.guess(data))
-    with warnings.catch_warnings():
-        # The page says what is undefined, in its place, and whether sets share samples.
-        warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)
-        warnings.simplefilter("ignore", posthoc.PosthocWarning)
-        return _assessed(data, against, target_risk, rules, guessed, log)
-
-
-def _assessed(
-    data: Predictions,
-    against: Predictions | None,
-    target_risk: Sequence[float],
-    rules: Sequence[tuple[str, float]],
-    guessed: bool,
-    log: Callable[[str], None],
-) -> Assessment:
-    """Compute every number, after rows were counted and a positive class was chosen."""
     (n, k), test, design = data.logits.shape, data.test, data.test.design
     log(f"{n:,} samples, {k:,} classes: metrics")
     confidence, correct = test.scored()
@@ -188,7 +186,7 @@ def _assessed(
         notes=list(data.notes),
         doubts=doubts,
         metrics=intervals,
-        gap=estimates.gap(confidence, correct, design=design),
+        gap=estimates.gap(confidence, correct, design),
         chance_ece=estimates.chance_ece(confidence, replicates // 5, design, correct),
         reliability=estimates.reliability(confidence, correct, design),
         histogram=curves.prepare_confidence_histogram(
@@ -222,12 +220,11 @@ def _points_after(
     data: Predictions, mapped: Mapped, target_risk: Sequence[float]
 ) -> list[OperatingPoint]:
     """Operating points on the confidence after a map."""
-    dtype, held = data.logits.dtype, mapped.held_confidence
-    test = mapped.confidence.judged(dtype)
-    return points_of(test, held and held.judged(dtype), target_risk, mapped.design)
+    test, held = (its and its.confidence.judged(data.logits.dtype) for its in (mapped, mapped.held))
+    return points_of(test, held, target_risk, mapped.design)
 
 
-def _metrics(data: Predictions, log: Callable[[str], None]) -> dict[str, Interval]:
+def _metrics(data: Predictions, log: Say) -> dict[str, Interval]:
     found, names = data.test.outcomes, _compared()
     scores = stats.Samples(found.confidence, found.correct, found.nll, found.brier, found.rank)
     log("intervals")
@@ -248,9 +245,7 @@ def _metrics(data: Predictions, log: Callable[[str], None]) -> dict[str, Interva
     return {name: intervals.get(name, Interval(x, nan, nan)) for name, x in values.items()}
 
 
-def _risk_coverage(
-    confidence: Array, correct: Array, design: Design | None = None
-) -> curves.RiskCoverage:
+def _risk_coverage(confidence: Array, correct: Array, design: Design) -> curves.RiskCoverage:
     """`curves.prepare_risk_coverage` with an interval over test samples in place of seeds.
 
     Parameters
@@ -267,11 +262,11 @@ def _risk_coverage(
 
     Examples
     --------
-    >>> numbers = _risk_coverage(np.array([0.9, 0.8, 0.6]), np.array([True, True, False]))
+    >>> confidence, correct = np.array([0.9, 0.8, 0.6]), np.array([True, True, False])
+    >>> numbers = _risk_coverage(confidence, correct, Design(3))
     >>> [round(float(x[-1]), 2) for x in (numbers.mean, numbers.low, numbers.high)]
     [0.33, 0.06, 0.79]
     """
-    design = design or Design(len(correct))
     numbers = curves.prepare_risk_coverage(confidence, correct, sample_weight=design.weights)
     n = design.worth(correct.astype(np.float64))
     accepted = np.maximum(np.round(numbers.coverage * n), 1)

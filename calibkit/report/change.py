@@ -216,7 +216,7 @@ def _observed(its: _Set) -> Observed:
         samples=len(its.scores),
         claimed=design.average(its.scores),
         observed=design.share(its.hit),
-        gap=estimates.gap(its.scores, its.hit, design=design),
+        gap=estimates.gap(its.scores, its.hit, design),
     )
 
 

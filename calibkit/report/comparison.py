@@ -1,10 +1,9 @@
 """The command ``calibkit compare``: compare several models, write an HTML page and JSON."""
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -16,20 +15,24 @@ from calibkit.report import positive as classes
 from calibkit.report.compared_words import better, compared_tables, label, pair_name
 from calibkit.report.compared_words import compared as in_words
 from calibkit.report.model import Predictions, inputs_of
+from calibkit.report.names import File, Say
 from calibkit.report.paired import Comparison, clusters_of, compared, scored, weights_of
+from calibkit.report.readers.asked import Columns
+
+Noted: TypeAlias = tuple[list[Predictions], list[str]]  # models, and notes on them
 
 
 def build(
-    paths: Sequence[str | os.PathLike[str] | Predictions],
-    out: str | os.PathLike[str] = "compare",
-    labels: str | os.PathLike[str] | None = None,
+    paths: Sequence[File | Predictions],
+    out: File = "compare",
+    labels: File | None = None,
     unpaired: bool = False,
     *,
     ids: str | None = None,
     positive: str | None = None,
     cluster: str | None = None,
     rows: bool = True,
-    told: Callable[[str], None] | None = None,
+    told: Say | None = None,
     **reading: Any,
 ) -> Path:
     """Compare the models of several prediction files; write ``compare.html`` and ``compare.json``.
@@ -120,17 +123,13 @@ def build(
     )
 
 
-def _read(
-    paths: Sequence, labels: str | os.PathLike[str] | None, **reading: Any
-) -> list[Predictions]:
+def _read(paths: Sequence, labels: File | None, **reading: Any) -> list[Predictions]:
     return [
         x if isinstance(x, Predictions) else predictions.read(x, labels, **reading) for x in paths
     ]
 
 
-def _about(
-    models: Sequence[Predictions], positive: str | None
-) -> tuple[list[Predictions], list[str]]:
+def _about(models: Sequence[Predictions], positive: str | None) -> Noted:
     """Set the positive class of the first model if there are two classes, with a note if guessed.
 
     The probability of this class is compared. `positive` is the name that the caller gave.
@@ -146,7 +145,7 @@ def _about(
     return [first, *others], [note]
 
 
-def _drawn(models: Sequence[Predictions]) -> tuple[list[Predictions], list[str]]:
+def _drawn(models: Sequence[Predictions]) -> Noted:
     """Give the first model the weights and clusters of all, and leave out rows of weight 0.
 
     The notes say how weights, clusters and repeated rows count.
@@ -160,9 +159,7 @@ def _drawn(models: Sequence[Predictions]) -> tuple[list[Predictions], list[str]]
     return [replace(counted, notes=first.notes), *models[1:]], list(notes)
 
 
-def models_of(
-    columns: Mapping[str, str | Sequence[str]] | Sequence[str],
-) -> dict[str, dict[str, Sequence[str]]]:
+def models_of(columns: Columns) -> dict[str, dict[str, Sequence[str]]]:
     """For each model in a single table, the columns to read; empty if the table has one model.
 
     A model is called by its pattern of scores.

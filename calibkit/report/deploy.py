@@ -19,9 +19,11 @@ from calibkit.report import estimates, positive, sampling, thresholds
 from calibkit.report.design import Design
 from calibkit.report.harm import harm, parameters
 from calibkit.report.names import few_of
+from calibkit.report.parts import Part
 from calibkit.report.predictions import Predictions
 from calibkit.report.recalibration import NAMES, guessing, recalibrated, recommended
-from calibkit.report.scores import Samples, Scored
+from calibkit.report.scores import Rules, Samples, Scored
+from calibkit.report.thresholds import Judge
 from calibkit.report.words import say
 from calibkit.report.written import number, percent
 from calibkit.resampling import as_groups
@@ -36,7 +38,7 @@ def recalibrate(
     name: str = "auto",
     of: str | None = None,
     target_risk: Sequence[float] = (),
-    rules: Sequence[tuple[str, float]] = (),
+    rules: Rules = (),
     groups: Array | None = None,
 ) -> tuple[posthoc.Recalibration, dict[str, Any]]:
     """Fit a map, and choose thresholds on the recalibrated probabilities.
@@ -218,11 +220,7 @@ def _warnings(data: Predictions, fit: _Fit) -> list[str]:
 
 
 def _thresholds(
-    data: Predictions,
-    fit: _Fit,
-    column: int | None,
-    target_risk: Sequence[float],
-    rules: Sequence[tuple[str, float]],
+    data: Predictions, fit: _Fit, column: int | None, target_risk: Sequence[float], rules: Rules
 ) -> list[dict[str, Any]]:
     """One dict for each error rate, and for each rule about the class `column`."""
     rows = []
@@ -236,29 +234,20 @@ def _thresholds(
     return rows
 
 
-def _rows(
-    data: Predictions, fit: _Fit, column: int | None, rules: Sequence[tuple[str, float]]
-) -> list[dict[str, Any]]:
+def _rows(data: Predictions, fit: _Fit, column: int | None, rules: Rules) -> list[dict[str, Any]]:
     """One dict for each rule, on the probability of the class `column`, or (None) the highest."""
-    dtype = data.logits.dtype
 
-    def judged(
-        model: posthoc.Recalibration, logits: Array, labels: Array, weights: Array | None
-    ) -> Samples:
-        probs = model.predict_proba(logits.astype(np.float64))
-        return _about(probs, labels, column, weights).judged(dtype)
+    def judged(model: posthoc.Recalibration, part: Part) -> Samples:
+        probs = model.predict_proba(part.logits.astype(np.float64))
+        return _about(probs, part.labels, column, part.weights).judged(data.logits.dtype)
 
-    test, held = judged(fit.model, data.logits, data.labels, data.weights), None
-    folds = []
-    if data.validation is not None:
-        held = judged(fit.model, data.val_logits, data.val_labels, data.val_weights)
-    else:
+    held, folds = data.validation and judged(fit.model, data.validation), []
+    if held is None:
         splits = estimates.folds(*data.logits.shape, data.design.clusters)
-        for model, (seen, rest) in zip(fit.maps, splits, strict=True):
-            part = data.test[seen]
-            folds.append((judged(model, part.logits, part.labels, part.weights), rest))
+        each = zip(fit.maps, splits, strict=True)
+        folds = [(judged(model, data.test[seen]), rest) for model, (seen, rest) in each]
     crossed = _about(fit.after, data.labels, column)
-    judge = thresholds.Judge(test, held, folds, crossed.p)
+    judge = Judge(judged(fit.model, data.test), held, folds, crossed.p)
     return [_row(*rule, column, judge, crossed.y, data.design) for rule in rules]
 
 
@@ -273,12 +262,7 @@ def _about(probs: Array, labels: Array, column: int | None, weights: Array | Non
 
 
 def _row(
-    rule: str,
-    value: float,
-    column: int | None,
-    judge: thresholds.Judge,
-    right: Array,
-    design: Design,
+    rule: str, value: float, column: int | None, judge: Judge, right: Array, design: Design
 ) -> dict[str, Any]:
     """A threshold, with counts in the test set and shares to expect for new samples.
 

@@ -7,8 +7,8 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import rankdata
 
-from calibkit.arrays import Array, exp_shifted, row_sums
-from calibkit.report.names import Naming, few_of
+from calibkit.arrays import Array, softmax
+from calibkit.report.names import Names, Naming, few_of, first_three
 
 CELLS = 4_000_000  # scores that are checked at most; from a larger file, random rows are taken
 ROWS = 200_000  # rows that are checked at most
@@ -18,7 +18,7 @@ GAIN = 0.05  # gain in accuracy from which another order of the columns is suspe
 EXPECTED = 20  # errors implied by the confidences from which a lack of errors is suspicious
 
 
-def doubts_of(logits: Array, labels: Array, names: tuple[str, ...]) -> list[str]:
+def doubts_of(logits: Array, labels: Array, names: Names) -> list[str]:
     """Check whether labels and columns of scores belong together.
 
     Parameters
@@ -54,13 +54,6 @@ def _some(n: int, k: int) -> Array:
     return np.sort(np.random.default_rng(0).choice(n, most, replace=False))
 
 
-def _probs(logits: Array) -> Array:
-    """The softmax of logits (n, k)."""
-    out = np.empty_like(logits)
-    exp_shifted(logits, out=out)
-    return out / row_sums(out)[:, None]
-
-
 def _sorted_rows(logits: Array, labels: Array) -> str:
     """The doubt that every row is sorted by score, as in a top-5 list; "" if it is not."""
     k = logits.shape[1]
@@ -73,7 +66,7 @@ def _sorted_rows(logits: Array, labels: Array) -> str:
     first = 0 if down else k - 1
     if _belong(logits, labels):
         return ""
-    claimed = float(_probs(logits)[:, first].mean())
+    claimed = float(softmax(logits, kind=None)[:, first].mean())
     if (labels == first).mean() > claimed - 0.1:  # the first column may be a very common class
         return ""
     return (
@@ -102,7 +95,7 @@ def _no_error(logits: Array, labels: Array) -> str:
     answer = logits.argmax(axis=1)
     if (answer != labels).any():
         return ""
-    expected = float((1 - _probs(logits).max(axis=1)).sum())
+    expected = float((1 - softmax(logits, kind=None).max(axis=1)).sum())
     if expected < EXPECTED:
         return ""
     return (
@@ -112,7 +105,7 @@ def _no_error(logits: Array, labels: Array) -> str:
     )
 
 
-def _other_order(logits: Array, labels: Array, names: tuple[str, ...]) -> str:
+def _other_order(logits: Array, labels: Array, names: Names) -> str:
     """The doubt that labels belong to other columns: counted from 1, or in another order; or ""."""
     n, k = logits.shape
     if k < 3:  # for two classes, the caution `reversed` of a report covers this
@@ -148,7 +141,7 @@ def _other_order(logits: Array, labels: Array, names: tuple[str, ...]) -> str:
     return (
         f"The columns seem to be in another order than the labels say: "
         f"{_share(other[answer] == labels)} right in another order, {_share(own)} in this one "
-        f"({', '.join(moved[:3])}{', …' if len(moved) > 3 else ''}). Name the columns after their "
+        f"({first_three(moved)}). Name the columns after their "
         "classes (prob_NAME), or give class_names."
     )
 
@@ -182,9 +175,7 @@ def _share(right: Array) -> str:
 # --- the model's own answers ---
 
 
-def of_answers(
-    logits: Array, answers: Array, names: tuple[str, ...]
-) -> tuple[list[str], list[str]]:
+def of_answers(logits: Array, answers: Array, names: Names) -> tuple[list[str], list[str]]:
     """Compare the answers that a file gives with the most probable classes.
 
     Parameters
@@ -220,21 +211,21 @@ def of_answers(
     better = _far_better(other[own] == answers, own == answers) and len(answers) >= LEAST
     if better or differ.mean() > 0.5:
         moved = [f"{names[i]!r} is answered {names[other[i]]!r}" for i in range(k) if other[i] != i]
-        which = f" ({', '.join(moved[:3])}{', …' if len(moved) > 3 else ''})" if better else ""
+        which = f" ({first_three(moved)})" if better else ""
         return [], [f"{words}{which}: are the columns in another order than the classes?"]
     return [f"{words}. Accuracy is of the most probable class."], []
 
 
 def _threshold(logits: Array, answers: Array, name: str) -> str:
     """The words "as by a threshold of …" if one on class 1 explains all answers; otherwise ""."""
-    p = _probs(logits.astype(np.float64))[:, 1]
+    p = softmax(logits.astype(np.float64), kind=None)[:, 1]
     yes, no = p[answers == 1], p[answers == 0]
     if not len(yes) or not len(no) or yes.min() < no.max():
         return ""
     return f"as by a threshold of {yes.min():.3g} on the probability of {name!r}"
 
 
-def to_classes(answers: Array, names: tuple[str, ...], k: int) -> Array:
+def to_classes(answers: Array, names: Names, k: int) -> Array:
     """The class (n,) of each answer, matched by name or number; -1 if an answer is no class."""
     number = {str(i): i for i in range(k)} if not names else {}
     number |= {name: i for i, name in enumerate(names)}

@@ -1,6 +1,6 @@
 """One model on several sets of samples: the words, the page and the pictures of a drift."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -11,6 +11,7 @@ from calibkit.report import html, privacy
 from calibkit.report.change import Change, Difference, Drift
 from calibkit.report.change import compare as compare
 from calibkit.report.change import differences as differences
+from calibkit.report.names import Say
 from calibkit.report.periods import by_date as by_date
 from calibkit.report.readers.content import Input
 from calibkit.report.words import Statement, card, say
@@ -65,7 +66,7 @@ def write(
     out: Path,
     rows: bool = True,
     inputs: Sequence[Input] = (),
-    told: Callable[[str], None] | None = None,
+    told: Say | None = None,
 ) -> Path:
     """Write ``compare.html`` and ``compare.json`` on a drift; return the path of the page.
 

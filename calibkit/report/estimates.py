@@ -117,11 +117,8 @@ def kept(found: Interval, at_most: float = math.inf, at_least: float = -math.inf
     return False if found.low > at_most or found.high < at_least else None
 
 
-def gap(
-    confidence: Array, correct: Array, level: float = 0.95, design: Design | None = None
-) -> Interval:
+def gap(confidence: Array, correct: Array, design: Design, level: float = 0.95) -> Interval:
     """Mean confidence minus accuracy, with an interval; `confidence` and `correct` are (n,)."""
-    design = design or Design(len(correct))
     excess = confidence.astype(np.float64) - correct
     gap, share = design.mean(excess, level), design.average(correct)
     if min(share, 1 - share) * design.worth(excess) >= FEW - 1e-9:
@@ -143,16 +140,13 @@ def reliability(confidence: Array, correct: Array, design: Design) -> curves.Rel
     return replace(numbers, count=count, low=low, high=high)
 
 
-def chance_ece(
-    confidence: Array, draws: int, design: Design | None = None, correct: Array | None = None
-) -> Interval:
+def chance_ece(confidence: Array, draws: int, design: Design, correct: Array) -> Interval:
     """The ECE that perfectly calibrated confidences (n,) would have by chance.
 
     The estimate is `metrics.ece_floor`. The ends contain 95 % of the ECEs that result from labels
     drawn by these confidences. For clusters, fewer samples are drawn: as many as vary like the
     clusters. `correct` (n,) tells how much the rows of a cluster have in common.
     """
-    design = design or Design(len(confidence))
     ranked, rng = metrics.ranked_metrics(), np.random.default_rng(0)
     # The confidences are sorted once. A draw only changes which of them are right.
     negative, place, count = np.unique(-confidence, return_inverse=True, return_counts=True)
@@ -163,8 +157,7 @@ def chance_ece(
         floor = ranked["ece_floor"](metrics.Ranking(-negative, count, 0 * count))
         return Interval(floor, *map(float, np.quantile(values, [0.025, 0.975])))
     weights = np.ones(design.n) if design.weights is None else design.weights
-    residual = None if correct is None else confidence.astype(np.float64) - correct
-    size = design.worth(residual)
+    size = design.worth(confidence.astype(np.float64) - correct)
     thin = min(size / effective_size(weights), 1.0)
     values = []
     for _ in range(draws):

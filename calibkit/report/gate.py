@@ -1,20 +1,13 @@
 """Conditions on a report's numbers, for ``--fail-if``: ``excess_ece>0.05``."""
 
 import math
-import operator
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
+from operator import eq, ge, gt, le, lt, ne
 from typing import Any, NamedTuple
 
-_SIGNS = {
-    ">=": operator.ge,
-    "<=": operator.le,
-    "==": operator.eq,
-    "!=": operator.ne,
-    ">": operator.gt,
-    "<": operator.lt,
-}
+_SIGNS = {">=": ge, "<=": le, "==": eq, "!=": ne, ">": gt, "<": lt}
 FAILED = 3  # exit code
 # Metrics of the answer that `compare` no longer has for two classes, and those of the probability.
 OF_ANSWERS = {"accuracy": "brier", "aurc": "auroc", "fpr_at_tpr": "auroc"}
@@ -45,7 +38,7 @@ def parse(text: str) -> Condition:
     >>> parse("metrics.ece.low > 0.02")[1:]
     ('metrics.ece.low', '>', 0.02)
     """
-    found = re.fullmatch(r"\s*([\w. -]*[\w])\s*(>=|<=|==|!=|>|<)\s*(\S+)\s*", text)
+    found = re.fullmatch(rf"\s*([\w. -]*[\w])\s*({'|'.join(_SIGNS)})\s*(\S+)\s*", text)
     try:
         limit = float(found[3])
         if math.isnan(limit):  # no number is above it, or below

@@ -67,7 +67,7 @@ def scores_of(arrays: Mapping[str, ArrayLike], prefix: str, notes: list[str]) ->
             scales.two_columns(scores, name, notes)
             return Given(name, scores)
         notes.append(f"The rows of {name} sum to 1 and were read as probabilities.")
-    return Given(name, scales.as_shares(scores, name, notes), _UNKNOWN, type_of(arrays[name]))
+    return Given(name, scales.unit(scores, name, notes), _UNKNOWN, type_of(arrays[name]))
 
 
 def pair_of(arrays: Mapping[str, ArrayLike], prefix: str, notes: list[str]) -> Given:

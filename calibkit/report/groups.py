@@ -148,7 +148,7 @@ def by_group(
                 errors=int((~right).sum()),
                 accuracy=drawn.share(right),
                 confidence=drawn.average(some),
-                gap=estimates.gap(some, right, design=drawn),
+                gap=estimates.gap(some, right, drawn),
                 stands_out=_stands_out(some, right, level, drawn),
                 auroc=auroc,
                 coverage=drawn.share(accepted),
@@ -159,7 +159,7 @@ def by_group(
 
 
 def _stands_out(confidence: Array, correct: Array, level: float, design: Design) -> bool:
-    gap = estimates.gap(confidence, correct, level, design)
+    gap = estimates.gap(confidence, correct, design, level)
     return len(confidence) >= estimates.FEW and not gap.low <= 0 <= gap.high
 
 
@@ -219,7 +219,7 @@ def by_class(data: Predictions) -> list[ClassRow]:
                 samples=int(count[i]),
                 share=design.average(true),
                 mean=design.average(p),
-                gap=estimates.gap(p, true, design=design),
+                gap=estimates.gap(p, true, design),
                 stands_out=_stands_out(p, true, 1 - 0.05 / k, design),
             )
         )

@@ -4,7 +4,7 @@ import base64
 import hashlib
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from calibkit import arrays, files, plots, terms
+from calibkit.report.names import Say
 from calibkit.report.written import FILTERS
 
 
@@ -50,7 +51,7 @@ def publish(
     template: str = "",
     /,
     *,
-    told: Callable[[str], None] | None = None,
+    told: Say | None = None,
     **values: Any,
 ) -> Path:
     """Write ``NAME.html`` and ``NAME.json`` together; return the path of the page.

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from calibkit.report.assessment import Assessment
 from calibkit.report.recalibration import NAMES, MapScores, scores_in, usual_map
@@ -32,12 +32,11 @@ def on_recalibration(numbers: Assessment) -> Statement:
         title = "No recalibration before the labels are clear"
         return card(title, say(numbers, "labels_unclear"), "unsure")
     scores = scores_in(numbers.recalibration)
+    title, tone, names, values = _gain(numbers, best, scores) if best else _no_gain(numbers)
     infinite = _infinite(scores, scores[best or "none"])
-    last = ["infinite_nll"] if infinite else []
-    values = {"before": scores["none"], "infinite": infinite}
-    if best is None:
-        return _no_gain(numbers, last, values)
-    return _gain(numbers, best, scores, last, values)
+    names += ["infinite_nll"] if infinite else []
+    values |= {"before": scores["none"], "infinite": infinite}
+    return card(title, say(numbers, *names, **values), tone)
 
 
 def _infinite(scores: Mapping[str, MapScores], taken: MapScores) -> str | None:
@@ -49,34 +48,32 @@ def _infinite(scores: Mapping[str, MapScores], taken: MapScores) -> str | None:
     return None
 
 
-def _no_gain(numbers: Assessment, last: list[str], values: Mapping[str, Any]) -> Statement:
-    """The statement if no map clearly helps."""
+# Title and tone of the statement, the names of its sentences, and the values that they need.
+_Parts: TypeAlias = tuple[str, str, list[str], dict[str, Any]]
+
+
+def _no_gain(numbers: Assessment) -> _Parts:
+    """What to say if no map clearly helps."""
     gap = (numbers.positive or numbers).gap
     few = numbers.samples < 100
     title = "Too few samples to say" if few else "No clear gain from recalibration"
     tone = "good" if gap.low <= 0 <= gap.high else "unsure"
     maps = numbers.recalibration.items()
     tried = [name for name, row in maps if name != "none" and not getattr(row, "base", None)]
-    return card(title, say(numbers, "no_gain", *last, **values, tried=tried), tone)
+    return title, tone, ["no_gain"], {"tried": tried}
 
 
-def _gain(
-    numbers: Assessment,
-    best: str,
-    scores: Mapping[str, MapScores],
-    last: list[str],
-    values: Mapping[str, Any],
-) -> Statement:
-    """The statement if the map `best` helps."""
+def _gain(numbers: Assessment, best: str, scores: Mapping[str, MapScores]) -> _Parts:
+    """What to say if the map `best` helps."""
     before, after, leaking = scores["none"], scores[best], leaks(numbers)
     # Only a map that `calibkit recalibrate` can fit and save has a key.
     key = None if numbers.pairs else KEYS.get(best)
     effects, more = _effects(numbers, best, before, after)
-    names = ["gain", *effects, *(["to_deploy"] if key else []), *last]
+    names = ["gain", *effects, *(["to_deploy"] if key else [])]
     more |= {"after": after, "leaks": leaking, "usual": usual_map(scores), "map": key}
     title = f"{best.capitalize()} {'may' if leaking else 'would'} help"
     title += " a little" if after.brier > LITTLE * before.brier else ""
-    return card(title, say(numbers, *names, **values, **more), "unsure" if leaking else "fair")
+    return title, "unsure" if leaking else "fair", names, more
 
 
 def _effects(

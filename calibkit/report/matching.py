@@ -243,8 +243,5 @@ def _with_classes_of(first: Predictions, other: Predictions) -> Predictions:
         own=own,
         class_names=first.class_names,
         positive=None if other.positive is None else int(place[other.positive]),
-        val_logits=None,
-        val_labels=None,
-        val_own=None,
-        val_weights=None,
+        **dict.fromkeys(("val_logits", "val_labels", "val_own", "val_weights")),
     )

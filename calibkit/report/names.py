@@ -1,16 +1,25 @@
 """Names in files and in messages."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from calibkit.arrays import Array
 
+Say: TypeAlias = Callable[[str], None]  # is called with some words
+Names: TypeAlias = tuple[str, ...]
+File: TypeAlias = str | os.PathLike[str]
+
 # Names of arrays, in the order of messages.
 KEYS = ("logits", "probs", "labels", "val_logits", "val_probs", "val_labels")
 KEYS += ("groups", "class_names", "confidence", "correct", "val_confidence", "val_correct")
 KEYS += ("weights", "val_weights", "clusters", "val_clusters", "answers", "val_answers")
+
+
+def silent(words: str) -> None:
+    """A `Say` that does nothing."""
 
 
 def is_number(text: str) -> bool:
@@ -33,6 +42,11 @@ def few_of(names: Iterable[Any]) -> str:
     names = [str(name) for name in names]
     shown = ", ".join(repr(name) if len(name) < 60 else repr(name[:57]) + "…" for name in names[:5])
     return (shown or "nothing") + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def first_three(things: Sequence[Any]) -> str:
+    """The first three things, such as numbers of rows, as in "1, 2, 3, …"."""
+    return ", ".join(map(str, things[:3])) + (", …" if len(things) > 3 else "")
 
 
 class Naming(str):

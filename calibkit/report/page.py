@@ -1,7 +1,7 @@
 """Write the page of a report: draw its figures and put them and the words into HTML."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -15,6 +15,7 @@ from calibkit.report.as_tables import tables
 from calibkit.report.assessment import ROWS, Assessment
 from calibkit.report.groups import SHOWN
 from calibkit.report.model import Predictions, inputs_of
+from calibkit.report.names import Say
 from calibkit.report.points import OperatingPoint
 from calibkit.report.positive import Positive
 from calibkit.report.recalibration import NAMES, PER_CLASS, scores_in
@@ -30,7 +31,7 @@ def write(
     data: Predictions | None = None,
     against: Predictions | None = None,
     rows: bool = True,
-    told: Callable[[str], None] | None = None,
+    told: Say | None = None,
 ) -> Path:
     """Write ``report.html`` and ``report.json`` to a folder; return the path of the first.
 

@@ -123,10 +123,11 @@ def compare(
 
     Examples
     --------
+    >>> from calibkit.report.predictions import from_arrays
     >>> labels = [0, 1, 1, 0] * 15
     >>> first = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.2, 0.8], [0.4, 0.6]] * 15, "labels": labels}
     >>> second = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.7, 0.3], [0.4, 0.6]] * 15, "labels": labels}
-    >>> numbers = compare([predictions.from_arrays(x) for x in (first, second)])
+    >>> numbers = compare([from_arrays(x) for x in (first, second)])
     >>> numbers.models, numbers.pairs[0].difference["accuracy"].outcome()
     (['your model (1)', 'your model (2)'], 'higher')
     """
@@ -241,7 +242,7 @@ def compared(
         doubts=models.doubts,
         level=1 - (1 - LEVEL) / len(pairs),
         metrics=dict(zip(samples, own, strict=True)),
-        gap=of_each(lambda score, true: estimates.gap(score, true, design=design)),
+        gap=of_each(lambda score, true: estimates.gap(score, true, design)),
         mean=of_each(lambda score, true: design.average(score)),
         share=of_each(lambda score, true: design.average(true)),
         pairs=[Pair(*two, changes) for two, changes in zip(pairs, differences, strict=True)],

@@ -188,20 +188,19 @@ class Mapped:
     Attributes
     ----------
     confidence : Scored
-        Confidence and correctness of the test samples.
+        Confidence and correctness of the samples.
     event : Scored or None
         For two classes, the probability of the class of interest, and whether it is the true one.
     design : Design
-        The weights and clusters of the test samples.
-    held_confidence, held_event : Scored or None
+        The weights and clusters of the samples.
+    held : Mapped or None
         The same for the validation set; None if no thresholds are chosen on it.
     """
 
     confidence: Scored
     event: Scored | None
     design: Design
-    held_confidence: Scored | None = None
-    held_event: Scored | None = None
+    held: "Mapped | None" = None
 
 
 def as_printed(p: Array) -> Array:

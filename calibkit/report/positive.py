@@ -6,7 +6,7 @@ confidence in the answer, which is nearly always "negative" and nearly always ri
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 
@@ -19,7 +19,7 @@ from calibkit.report.design import Design
 from calibkit.report.facts import Facts
 from calibkit.report.parts import Mapped
 from calibkit.report.predictions import Predictions
-from calibkit.report.scores import Samples, Score, Scored
+from calibkit.report.scores import Rules, Samples, Score, Scored
 from calibkit.stats import Interval
 
 RARE = 0.2  # share of positives below which a report shows budgets and low precisions
@@ -234,7 +234,7 @@ def assess_positive(
     data: Predictions,
     found: Mapping[str, Mapped],
     recommended: str | None,
-    rules: Sequence[tuple[str, float]],
+    rules: Rules,
     guessed: bool = False,
 ) -> Positive:
     """Compute every number about the positive class.
@@ -269,7 +269,7 @@ def assess_positive(
     chosen, after = list(rules) or default_rules(design.average(y)), []
     mapped, dtype = found.get(recommended), data.logits.dtype
     if mapped is not None and len(mapped.event.p) == len(y):
-        held_after = mapped.held_event and mapped.held_event.judged(dtype)
+        held_after = mapped.held and mapped.held.event.judged(dtype)
         after = by_rule(*mapped.event.judged(dtype)[:2], held_after, chosen, design)
     return Positive(
         name=data.class_names[data.positive],
@@ -279,7 +279,7 @@ def assess_positive(
         positives=int(y.sum()),
         base_rate=design.share(y),
         mean=design.average(p),
-        gap=estimates.gap(p, y, design=design),
+        gap=estimates.gap(p, y, design),
         ece=intervals["ece"],
         chance_ece=estimates.chance_ece(p, draws // 5, design, y),
         auroc=intervals["auroc"],
@@ -370,11 +370,7 @@ def default_rules(base_rate: float) -> list[tuple[str, float]]:
 
 
 def by_rule(
-    score: Score,
-    y: Array,
-    held: Samples | None,
-    rules: Sequence[tuple[str, float]],
-    design: Design | None = None,
+    score: Score, y: Array, held: Samples | None, rules: Rules, design: Design
 ) -> list[RuleRow]:
     """Choose a threshold for each rule, and measure it on samples that it was not chosen on.
 
@@ -392,7 +388,7 @@ def by_rule(
     design : Design, optional
         Weights and clusters of the test samples.
     """
-    rows, design = [], design or Design(len(y))
+    rows = []
     test = Samples(score, y, design.weights)
     judge = thresholds.Judge(test, held, clusters=design.clusters)
     for rule, value in rules:

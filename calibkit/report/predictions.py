@@ -29,7 +29,6 @@ Arrays and columns may also have the names that other tools give them, such as `
 ``y_true``; a note says which was read as what. For any other name, say `columns`.
 """
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -43,19 +42,19 @@ from calibkit.precision import Floor, log_probs
 from calibkit.report import doubts, given, readers
 from calibkit.report.given import Given
 from calibkit.report.model import Predictions as Predictions
-from calibkit.report.names import KEYS, few_of, one_line, text_of
+from calibkit.report.names import KEYS, File, Names, few_of, one_line, text_of
+from calibkit.report.readers.asked import Columns
 from calibkit.report.readers.content import Watched
 from calibkit.report.readers.labels import NO_LABEL, as_text, minus_one_is_class, numbered
-from calibkit.report.readers.rows import checked
+from calibkit.report.readers.rows import Arrays, checked
 from calibkit.report.readers.several import one_of_arrays
 from calibkit.report.readers.tokens import flattened, has_tokens
 from calibkit.resampling import as_counts
 
-Arrays = Mapping[str, ArrayLike]
 ALSO = ("group_names", "cluster_name", "doubts", "ids", "id_names")  # beside the arrays of KEYS
 
 
-def check_files(*files: "str | os.PathLike[str] | Predictions | None") -> None:
+def check_files(*files: File | Predictions | None) -> None:
     """Raise a plain `OSError` for the first file that cannot be opened, before reading any."""
     for file in files:
         if file is not None and not isinstance(file, Predictions) and str(file) != "-":
@@ -64,12 +63,12 @@ def check_files(*files: "str | os.PathLike[str] | Predictions | None") -> None:
 
 
 def read(
-    path: str | os.PathLike[str],
-    labels: str | os.PathLike[str] | None = None,
+    path: File,
+    labels: File | None = None,
     *,
     group: Sequence[str] = (),
     tokens: bool = False,
-    columns: Mapping[str, str | Sequence[str]] | Sequence[str] = (),
+    columns: Columns = (),
     minus_one: str | None = None,
     as_is: bool = False,
     one_label: str | None = None,
@@ -143,11 +142,7 @@ def read(
 
 
 def _from_file(
-    path: Path,
-    labels: str | os.PathLike[str] | None,
-    asked: readers.Asked,
-    options: Mapping[str, Any],
-    place: str,
+    path: Path, labels: File | None, asked: readers.Asked, options: Mapping[str, Any], place: str
 ) -> Predictions:
     """Read a file; errors begin with `place`, the name of the file for people."""
     try:
@@ -176,7 +171,7 @@ def _from_file(
     return replace(result, notes=(*notes, *result.notes), inputs=inputs)
 
 
-def _labels_file(path: Path, labels: str | os.PathLike[str] | None, arrays: Arrays) -> Path | None:
+def _labels_file(path: Path, labels: File | None, arrays: Arrays) -> Path | None:
     """The file of labels: the one that the caller named, or ``labels.npy`` beside the scores."""
     if labels is not None:
         return Path(labels)
@@ -191,7 +186,7 @@ def _labels_file(path: Path, labels: str | os.PathLike[str] | None, arrays: Arra
 
 
 def from_arrays(
-    arrays: Mapping[str, ArrayLike],
+    arrays: Arrays,
     name: str = "your model",
     *,
     tokens: bool = False,
@@ -285,9 +280,7 @@ class _Set:
     confidences: Array | None = None
 
 
-def _pairs(
-    arrays: Arrays, prefix: str, names: tuple[str, ...], its: Given, notes: list[str]
-) -> _Set:
+def _pairs(arrays: Arrays, prefix: str, names: Names, its: Given, notes: list[str]) -> _Set:
     """Confidences of answers, with correctness as labels."""
     _, correct = as_confidence_correct(its.scores[:, 1], arrays[f"{prefix}correct"], unit=True)
     # A printed 1 with an infinite logit would decide the temperature; the confidence stays.
@@ -296,9 +289,7 @@ def _pairs(
     return _Set(logits, correct.astype(np.int64), keep, its.scores[:, 1])
 
 
-def _classes(
-    arrays: Arrays, prefix: str, names: tuple[str, ...], its: Given, notes: list[str]
-) -> _Set:
+def _classes(arrays: Arrays, prefix: str, names: Names, its: Given, notes: list[str]) -> _Set:
     """Logits and labels of the test set or, with "val_", of the validation set."""
     logits = its.scores if its.kind is None else given.logits_of(its, notes)
     n, k = logits.shape
@@ -318,9 +309,7 @@ def _classes(
     return _Set(logits, as_labels(labels, k, name=f"{prefix}labels"), keep)
 
 
-def _doubts_of(
-    arrays: Arrays, prefix: str, its: _Set, names: tuple[str, ...], notes: list[str]
-) -> list[str]:
+def _doubts_of(arrays: Arrays, prefix: str, its: _Set, names: Names, notes: list[str]) -> list[str]:
     """Reasons to believe that labels and columns of a set do not belong together."""
     if its.confidences is not None:
         return []
@@ -331,7 +320,7 @@ def _doubts_of(
 
 
 def _doubts_of_answers(
-    answers: ArrayLike, logits: Array, keep: Array, names: tuple[str, ...], notes: list[str]
+    answers: ArrayLike, logits: Array, keep: Array, names: Names, notes: list[str]
 ) -> list[str]:
     """Doubts about the answers that the file gives; harmless differences become a note."""
     answers = to_numpy(answers)
@@ -344,7 +333,7 @@ def _doubts_of_answers(
     return more
 
 
-def _classes_of(sets: Mapping[str, _Set], names: tuple[str, ...]) -> int:
+def _classes_of(sets: Mapping[str, _Set], names: Names) -> int:
     """The number of classes; `ValueError` if test set, validation set and names disagree."""
     k = sets[""].logits.shape[1]
     if names and len(names) != k:
@@ -386,8 +375,8 @@ def _floor(scores: Iterable[Given]) -> tuple[Floor | None, str]:
 
 
 def _with_minus_one(
-    arrays: Mapping[str, ArrayLike], names: tuple[str, ...], asked: str | None, notes: list[str]
-) -> tuple[Mapping[str, ArrayLike], tuple[str, ...]]:
+    arrays: Arrays, names: Names, asked: str | None, notes: list[str]
+) -> tuple[Arrays, Names]:
     """Renumber labels if -1 is a class; return the arrays and the names of the classes."""
     if asked not in (None, "class", "none"):
         raise ValueError(f"minus_one: got {asked!r}, expected 'class' or 'none'")
@@ -404,7 +393,7 @@ def _with_minus_one(
     return {**arrays, **changed}, moved.names
 
 
-def _own(arrays: Mapping[str, ArrayLike], prefix: str, keep: Array, its: Given) -> Array | None:
+def _own(arrays: Arrays, prefix: str, keep: Array, its: Given) -> Array | None:
     """The probabilities of the kept rows, unchanged and in the file's type; None for logits."""
     names = (prefix + x for x in ("probs", "logits", "confidence") if prefix + x in arrays)
     raw = arrays[next(names)]
@@ -433,23 +422,18 @@ def _kept(
 
 def _groups(groups: Array, name: str, keep: Array) -> Array:
     if groups.shape[:1] != keep.shape or groups.ndim > 2 or groups.dtype.kind not in "biufUS":
-        raise ValueError(_no_names(groups, name, keep))
+        raise ValueError(_unlike(groups, name, f"{keep.shape} of names or numbers"))
     return text_of(groups)[keep]
 
 
-def _no_names(array: Array, name: str, keep: Array) -> str:
-    return (
-        f"{name}: got shape {array.shape} of type {array.dtype}, expected {keep.shape} of names or "
-        "numbers"
-    )
+def _unlike(array: Array, name: str, expected: str) -> str:
+    """The error for an array of another shape or type than expected."""
+    return f"{name}: got shape {array.shape} of type {array.dtype}, expected {expected}"
 
 
 def _weights(weights: Array, name: str, keep: Array) -> Array:
     if weights.shape != keep.shape or weights.dtype.kind not in "biuf":
-        raise ValueError(
-            f"{name}: got shape {weights.shape} of type {weights.dtype}, expected {keep.shape} of "
-            "numbers"
-        )
+        raise ValueError(_unlike(weights, name, f"{keep.shape} of numbers"))
     weights = weights.astype(np.float64)[keep]
     if not np.isfinite(weights).all() or weights.min() < 0 or not weights.sum():
         raise ValueError(
@@ -462,21 +446,19 @@ def _weights(weights: Array, name: str, keep: Array) -> Array:
 def _clusters(clusters: Array, name: str, keep: Array) -> Array:
     """The cluster of each kept sample, as text."""
     if clusters.shape != keep.shape or clusters.dtype.kind not in "biufUS":
-        raise ValueError(_no_names(clusters, name, keep))
+        raise ValueError(_unlike(clusters, name, f"{keep.shape} of names or numbers"))
     clusters = text_of(clusters)[keep]
     if (clusters == clusters[0]).all():
         raise ValueError(f"{name}: got {few_of(clusters[:1])} alone, expected at least two values")
     return clusters
 
 
-def _class_names(names: "ArrayLike | None") -> tuple[str, ...]:
+def _class_names(names: "ArrayLike | None") -> Names:
     if names is None:
         return ()
     array = np.asarray(names)
     if array.ndim != 1 or array.dtype.kind not in "biufUS":
-        raise ValueError(
-            f"class_names: got shape {array.shape} of type {array.dtype}, expected (k,) of names"
-        )
+        raise ValueError(_unlike(array, "class_names", "(k,) of names"))
     class_names = tuple(text_of(array).tolist())
     if len(set(class_names)) < len(class_names):
         twice = next(name for i, name in enumerate(class_names) if name in class_names[:i])

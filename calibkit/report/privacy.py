@@ -73,12 +73,7 @@ def without_rows_of_models(numbers: Comparison) -> Comparison:
 def without_rows_of_parts(numbers: Drift) -> Drift:
     """The numbers of `change.compare` without those of fewer than `FEWEST` rows."""
     changes = [
-        replace(
-            change,
-            bins=_large(change.bins),
-            groups=_large(change.groups),
-            predicted=_large(change.predicted),
-        )
+        replace(change, **{name: _large(change[name]) for name in ("bins", "groups", "predicted")})
         for change in numbers.changes
     ]
     return replace(numbers, notes=without_examples(numbers.notes), changes=changes)

@@ -1,7 +1,7 @@
 """What temperature scaling and a few other maps would do to predictions, and which one to take."""
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import inf, isfinite
 
@@ -12,6 +12,7 @@ from calibkit.arrays import Array, softmax
 from calibkit.precision import log_probs
 from calibkit.report import estimates, positive
 from calibkit.report.facts import Facts
+from calibkit.report.names import Say, silent
 from calibkit.report.parts import Mapped, Outcomes, Part
 from calibkit.report.predictions import Predictions
 from calibkit.report.scores import Scored
@@ -108,13 +109,12 @@ class _After:
     outcomes: Outcomes
     p: Array | None
 
-    def event(self, part: Part) -> Scored | None:
-        if self.p is None:
-            return None
-        return Scored(self.p, part.labels == part.kind.event, part.weights)
-
-    def confidence(self, part: Part) -> Scored:
-        return Scored(self.outcomes.confidence, self.outcomes.correct, part.weights)
+    def mapped(self, part: Part) -> Mapped:
+        """The scores of the samples of `part`, and whether what each is about has occurred."""
+        confidence = Scored(self.outcomes.confidence, self.outcomes.correct, part.weights)
+        hit = part.labels == part.kind.event
+        event = None if self.p is None else Scored(self.p, hit, part.weights)
+        return Mapped(confidence, event, part.design)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,9 +126,7 @@ class _Fit:
     after: _After
 
 
-def recalibrated(
-    data: Predictions, log: Callable[[str], None] = lambda line: None
-) -> tuple[Results, dict[str, Mapped]]:
+def recalibrated(data: Predictions, log: Say = silent) -> tuple[Results, dict[str, Mapped]]:
     """Fit temperature scaling and a few other maps, and measure each.
 
     For more than two classes, the others are the structured matrix (if there are `PER_CLASS`
@@ -161,10 +159,10 @@ def recalibrated(
     {'none': 0.4, 'temperature scaling': 0.38, 'isotonic regression': 0.08}
     """
     data = data.sample(estimates.judged(data.logits.shape[1]))
-    test = data.test
+    test, held = data.test, data.validation
     before = _After(test.outcomes, _event(test, None))
     results: Results = {"none": _scores(test, before, before)}
-    found, fits = {"none": _mapped(test, before)}, {}
+    found, fits = {"none": before.mapped(test)}, {}
     for name, kind in _tried(data).items():
         log(f"recalibration: {name}")
         try:
@@ -172,13 +170,13 @@ def recalibrated(
         except (ValueError, ImportError) as error:
             results[name] = NotFitted([f"cannot be fitted ({error})"])
             continue
-        results[name], found[name] = fits[name].scores, _mapped(test, fits[name].after)
+        results[name], found[name] = fits[name].scores, fits[name].after.mapped(test)
     _compare_with_usual(test, fits, results)
-    if data.validation is not None:  # where thresholds are chosen
+    if held is not None:  # where thresholds are chosen
         shifted = positive.prior_shift(data) is not None
         for name in fits if shifted else {recommended(results)} & fits.keys():
-            probs = fits[name].model.predict_proba(data.validation.logits)
-            found[name] = _with_held(found[name], data.validation, probs)
+            after = _of_probs(held, fits[name].model.predict_proba(held.logits))
+            found[name] = replace(found[name], held=after.mapped(held))
         if shifted:
             _correct_prior(data, results, found, before)
     return results, found
@@ -255,7 +253,8 @@ def _ranking(samples: Outcomes, weights: Array | None) -> metrics.Ranking:
 
 def _ece(test: Part, after: _After) -> float:
     """The ECE of the probability of the positive class, or without one, of the confidence."""
-    p, y, *_ = after.event(test) or after.confidence(test)
+    mapped = after.mapped(test)
+    p, y, *_ = mapped.event or mapped.confidence
     return metrics.ranked_metrics()["ece"](metrics.Ranking.of(p, y, test.weights))
 
 
@@ -284,16 +283,6 @@ def _event(part: Part, probs: Array | None) -> Array | None:
     return probs[:, part.kind.event].copy()
 
 
-def _mapped(test: Part, after: _After) -> Mapped:
-    return Mapped(after.confidence(test), after.event(test), test.design)
-
-
-def _with_held(mapped: Mapped, held: Part, probs: Array) -> Mapped:
-    """Add the validation set after the map to `mapped`."""
-    after = _of_probs(held, probs)
-    return replace(mapped, held_confidence=after.confidence(held), held_event=after.event(held))
-
-
 def _correct_prior(
     data: Predictions, results: Results, found: dict[str, Mapped], before: _After
 ) -> None:
@@ -304,7 +293,7 @@ def _correct_prior(
         return
 
     def held_out_nll(name: str) -> float:
-        p, y, *_ = found[name].held_event
+        p, y, *_ = found[name].held.event
         return held.design.average(-log_probs(np.where(y, p, 1 - p), data.floor))
 
     base = min(fitted, key=held_out_nll)
@@ -324,7 +313,7 @@ def _correct_prior(
         fitted_on=scores[base].fitted_on,
     )
     # A threshold cannot be chosen on the validation set, whose share of positives is another.
-    found[name] = _mapped(data.test, after)
+    found[name] = after.mapped(data.test)
 
 
 def recommended(results: Mapping[str, MapScores | NotFitted]) -> str | None:
@@ -390,9 +379,6 @@ def guessing(data: Predictions) -> list[str]:
     """
     if not data.kind.known:
         return []
-    sets: Sequence[tuple[str, Part | None]] = (("test", data.test), ("validation", data.validation))
-    return [
-        name
-        for name, part in sets
-        if part is not None and estimates.guessing(part.logits, part.labels, part.design)
-    ]
+    sets = {"test": data.test, "validation": data.validation}
+    known = {name: part for name, part in sets.items() if part is not None}
+    return [k for k, x in known.items() if estimates.guessing(x.logits, x.labels, x.design)]

@@ -1,12 +1,14 @@
 """The scores that thresholds are applied to, and how far rounding may move each."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from calibkit.arrays import Array
 
+Rules: TypeAlias = Sequence[tuple[str, float]]  # names of `thresholds.RULES`, with their values
 EXACT = 1e-13  # difference between two softmaxes in double precision, at most
 
 

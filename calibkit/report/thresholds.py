@@ -15,16 +15,14 @@ from calibkit import metrics
 from calibkit.arrays import Array
 from calibkit.report import estimates
 from calibkit.report.predictions import Predictions
-from calibkit.report.scores import Samples, Score, Scored
+from calibkit.report.scores import Rules, Samples, Score, Scored
 from calibkit.resampling import effective_size
 
 TARGETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)  # error rates that a report may show
 RULES = ("cost_ratio", "budget", "precision", "recall")
 
 
-def check(
-    data: Predictions, target_risk: Sequence[float], rules: Sequence[tuple[str, float]]
-) -> None:
+def check(data: Predictions, target_risk: Sequence[float], rules: Rules) -> None:
     """Raise `ValueError` for too few samples (also by weight) and for impossible rules.
 
     Parameters

@@ -84,10 +84,8 @@ def _recalibrated(source, make: Callable, record: Record, labels: np.ndarray) ->
     logits = log_of_map(apply(source, make(), record.arrays))
     summary, scaled = ranking.summary(logits, labels), record.replicates
     many = scaled.deviations.shape[1]  # as many resamples as the record has
-    its = [
-        stats.Samples(**metrics.per_sample(logits, labels))
-    ]  # by the confidence, which a map may tie
-    (drawn,) = stats.replicates(its, None, RECALIBRATED, n=many)
+    samples = stats.Samples(**metrics.per_sample(logits, labels))  # ranked by the confidence
+    (drawn,) = stats.replicates([samples], None, RECALIBRATED, n=many)
     found = {}
     for i, name in enumerate(RECALIBRATED):
         usual = f"{name}_{SCALED}"

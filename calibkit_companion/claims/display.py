@@ -20,9 +20,8 @@ from calibkit_companion.pages import page
 from calibkit_companion.results import Results
 
 SIGNS = dict(zip(OUTCOMES, [*"●◐✕◇◈", ""], strict=True))
-COLORS = dict(  # of signs and bars; on dark pages see claims.css
-    zip(OUTCOMES, ["#0072b2", "#9a6c00", "#c1440e", "#767676", "#5c5c7a"], strict=False)
-)
+# The colours of signs and bars; on dark pages see claims.css.
+COLORS = dict(zip(OUTCOMES, "#0072b2 #9a6c00 #c1440e #767676 #5c5c7a".split(), strict=False))
 # In the style sheet. What is not decided has the colour of the text.
 _CLASSES = dict(zip(OUTCOMES, ["holds", "falls", "reversed", "", "", ""], strict=True))
 

@@ -11,6 +11,7 @@ from math import isnan
 import numpy as np
 
 from calibkit import stats, terms
+from calibkit.stats.models import numbers_in
 from calibkit_companion.claims.claim import Claim
 from calibkit_companion.claims.settings import Place
 from calibkit_companion.claims.verdict import Computed, Doubt, Leaf, Side
@@ -60,42 +61,37 @@ def of_setting(claim: Claim, place: Place) -> Iterator[Doubt]:
     if needs.get("overconfident"):
         least = overconfidence(claim.paper) / 2
         over = place.interval(erm("confidence"), erm("accuracy"))
-        if not isnan(over.estimate) and (met := above(over, least)) is not True:
-            yield Doubt(
-                f"plain training is over-confident by {over.format(100, 1)} points"
-                + _presumed(f"at least {100 * least:.1f}, half of what its paper has", met is None),
-                sure=met is False,
-            )
+        said = f"plain training is over-confident by {over.format(100, 1)} points"
+        presumed = f"at least {100 * least:.1f}, half of what its paper has"
+        yield from _unless(True, over, least, said, presumed)
     if needs.get("memorised"):
         learned = place.interval(erm("train_accuracy"))
-        if not isnan(learned.estimate) and (met := above(learned, MEMORISED)) is not True:
-            yield Doubt(
-                f"plain training knows {learned.format(100, 1)} % of its training set by heart"
-                + _presumed("97 %", met is None),
-                sure=met is False,
-            )
+        said = f"plain training knows {learned.format(100, 1)} % of its training set by heart"
+        yield from _unless(True, learned, MEMORISED, said, "97 %")
     if "decays" in needs:
         change = place.interval(erm("auroc", since="third_rate"))
-        if not isnan(change.estimate) and (less := above(change, -needs["decays"])) is not False:
-            yield Doubt(
-                f"the AUROC of plain training changes by {change.format(100, 1, sign=True)} points "
-                "after the second drop of the learning rate"
-                + _presumed(f"a fall of at least {100 * needs['decays']:.1f}", less is None),
-                sure=less is True,
-            )
+        said = f"the AUROC of plain training changes by {change.format(100, 1, sign=True)} points "
+        said += "after the second drop of the learning rate"
+        presumed = f"a fall of at least {100 * needs['decays']:.1f}"
+        yield from _unless(False, change, -needs["decays"], said, presumed)
     for method in needs.get("errors left", ()):
         learned = place.interval(Side(method, Number("train_accuracy")))
-        if not isnan(learned.estimate) and (met := above(learned, MEMORISED)) is not False:
-            yield Doubt(
-                f"{terms.inside(terms.label(method))} gets {learned.format(100, 1)} % of its "
-                "training set right" + _presumed("less than 97 %", met is None),
-                sure=met is True,
-            )
+        said = f"{terms.inside(terms.label(method))} gets {learned.format(100, 1)} % of its "
+        said += "training set right"
+        yield from _unless(False, learned, MEMORISED, said, "less than 97 %")
 
 
-def _presumed(what: str, is_open: bool) -> str:
-    """The end of a sentence: what a claim presumes, and whether the data leave that open."""
-    return f"; the claim presumes {what}" + "; whether that is so is open" * is_open
+def _unless(
+    wanted: bool, number: stats.Interval, threshold: float, said: str, presumed: str
+) -> Iterator[Doubt]:
+    """The doubt that a number is `above` a threshold, or (False) that it is not, unless it is so.
+
+    `said` has the number in words, `presumed` what the claim presumes of it.
+    """
+    met = above(number, threshold)
+    if not isnan(number.estimate) and met is not wanted:
+        is_open = "; whether that is so is open" * (met is None)
+        yield Doubt(f"{said}; the claim presumes {presumed}{is_open}", sure=met is not None)
 
 
 def of_comparison(leaf: Leaf, claim: Claim, place: Place) -> list[Doubt]:
@@ -149,8 +145,8 @@ def errors_accepted(leaf: Leaf, place: Place) -> bool:
     if isinstance(leaf, Computed) or not leaf.rejects:
         return False
     right = place.at(leaf.first).interval(erm("accuracy")).estimate
-    rejected = 1 - float(leaf.first.number.metric.rpartition("_")[2])
-    return rejected < leaf.rejects * (1 - right)
+    (coverage,) = numbers_in("risk_at_coverage_", [leaf.first.number.metric])
+    return 1 - coverage < leaf.rejects * (1 - right)
 
 
 def erm(metric: str, **which) -> Side:

@@ -53,9 +53,7 @@ def compute(edition: str = "released") -> Compute:
 
     records = filter(None, map(folders.load, plan.Selection(edition).of_page("book")))
     spent = [record.info["provenance"] for record in records]
-    on_core = [devices.named(its["device"]) == devices.CPU for its in spent]
-    core, gpu = (
-        sum(its["seconds"] for its, on in zip(spent, on_core, strict=True) if on is kind)
-        for kind in (True, False)
-    )
-    return Compute(len(spent), core / 3600, gpu / 60)
+    seconds = {True: 0.0, False: 0.0}  # on a processor, on a GPU
+    for its in spent:
+        seconds[devices.named(its["device"]) == devices.CPU] += its["seconds"]
+    return Compute(len(spent), seconds[True] / 3600, seconds[False] / 60)

@@ -212,11 +212,7 @@ def mathematics() -> dict[str, float]:
 def checksum() -> str:
     """Of the code that derivations run."""
     library, companion = files("calibkit"), files("calibkit_companion")
-    metrics = (library / "metrics").iterdir()
-    code = (
-        companion / "claims/derivations.py",
-        library / "losses.py",
-        *sorted((file for file in metrics if file.name.endswith(".py")), key=lambda x: x.name),
-        companion / "training/objectives.py",
-    )
+    metrics = [file for file in (library / "metrics").iterdir() if file.name.endswith(".py")]
+    code = [companion / "claims/derivations.py", library / "losses.py"]
+    code += [*sorted(metrics, key=lambda x: x.name), companion / "training/objectives.py"]
     return sha256(b"".join(file.read_bytes() for file in code)).hexdigest()

@@ -129,7 +129,10 @@ def print_plan(options) -> None:
     table = printed.planned(options.paper, options.edition)
     if not options.csv:
         print_table(printed.lines(table))
-        return print("", *cost.totals(table), sep="\n")
+        print("", *cost.totals(table), sep="\n")
+        if plan.EDITIONS[options.edition].network in cost.ON_H100:
+            print(*cost.on_h100(plan.runs(options.paper or "book", options.edition)), sep="\n")
+        return
     columns = printed.COLUMNS
     writer = csv.DictWriter(sys.stdout, columns, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()

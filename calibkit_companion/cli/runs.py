@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
 
 from calibkit import terms
@@ -23,8 +23,9 @@ def log_of(quiet: bool) -> Callable:
 def train(options) -> None:
     """Train runs; finished ones are skipped.
 
-    Train the selected runs one after another, and skip finished runs. Several processes with the
-    same selection share the work.
+    Train the selected runs and skip finished runs. On a GPU as many train side by side as its
+    memory holds, at most eight; on a CPU one at a time. Several processes with the same selection
+    share the work.
 
     Examples: calibkit train --paper fmfp · calibkit train --edition cifar10 --method
     'focal(gamma=5)' --method fmfp --seeds 1 --epochs 10
@@ -41,20 +42,12 @@ def train(options) -> None:
                 raise ValueError(f"{name!r} is a method: calibkit train --method '{name}'")
             terms.choose("run", name, by_name, listing)
         asked = [by_name[name] for name in options.names]
-    from filelock import Timeout
+    from calibkit_companion.training import side_by_side  # late: torch is slow, and may be absent
 
-    from calibkit_companion.training import loop  # late: torch is slow to import and may be absent
-
-    # A run that another process is training goes to the end of the queue: they share the work.
-    queue, last, start = deque(asked), set(), time.time()
-    while queue:
-        run = queue.popleft()
-        how = {"device": options.device, "mode": options.mode, "again": options.again}
-        try:
-            record = loop.train(run, log=log_of(options.quiet), wait=run in last, **how)
-        except Timeout:
-            last.add(run)
-            queue.append(run)
+    start, log = time.time(), log_of(options.quiet)
+    how = {"device": options.device, "mode": options.mode, "again": options.again}
+    for run, record in side_by_side.train(asked, log=log, **how):
+        if record is None:
             print(_row("running", run.name, "in another process; comes last here"), flush=True)
             continue
         if options.replicates:

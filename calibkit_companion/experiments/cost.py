@@ -13,10 +13,13 @@ _SIDES = {"tiny_imagenet": 64, "imagenet": 224}
 # has 32 by 32 pixels, or 224 by 224 for networks with an ImageNet stem and for the ViT. The test
 # `tests/test_papers.py` counts the multiplications. The speed of ResNet-50 comes from bsce, section
 # 15: 350 epochs of 45,000 images in 128 minutes on one RTX 4090. We measured the other speeds, on
-# one thread of an AMD EPYC with bfloat16.
-MULTIPLICATIONS, MEASURED = (
+# one thread of an AMD EPYC with bfloat16. The third column is for one H100 with bfloat16 in batches
+# of 128. ResNet-18: steps replayed as one CUDA graph, without crops and flips and without
+# evaluation. `resnet18_w32_s2`: 14 of the 16 runs that shared the GPU for the released tables,
+# together, from their start to their record; a test adds them up.
+MULTIPLICATIONS, MEASURED, ON_H100 = (
     {line["network"]: float(line[column]) for line in papers.ledger("networks.csv") if line[column]}
-    for column in ("million_multiplications", "samples_a_second")
+    for column in ("million_multiplications", "samples_a_second", "h100_samples_a_second")
 )
 FASTEST = 10_000.0  # most samples per second; memory limits small networks
 # Training samples of data that the catalogue does not count.
@@ -109,6 +112,30 @@ def hours(run: Run) -> float:
     run : the run
     """
     return samples(run) / rate(run.network, run.dataset)[0] / 3600
+
+
+def on_h100(runs: Sequence[Run]) -> list[str]:
+    """Predict for one H100 the hours of the runs whose networks were measured on it.
+
+    Parameters
+    ----------
+    runs : the runs, in bfloat16; a run in float32 counts twice, which is a guess
+
+    Returns
+    -------
+    list of str
+        A line for each such network, and none if there are no such runs.
+    """
+    lines = []
+    for network, pace in ON_H100.items():
+        its = [run for run in runs if run.network == network]
+        passes = sum(samples(run) * (1 + (run.protocol.precision == "float32")) for run in its)
+        if its:
+            lines.append(
+                f"predicted for one H100 and all runs: {len(its)} of {network}, "
+                f"{passes / 1e6:,.0f} M samples, {pace:,.0f}/s, {passes / pace / 3600:.1f} h"
+            )
+    return lines
 
 
 def totals(table: Sequence[dict]) -> list[str]:

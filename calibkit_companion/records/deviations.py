@@ -12,15 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from calibkit import metrics
-from calibkit.arrays import (
-    Array,
-    ArrayLike,
-    Kind,
-    as_labels,
-    as_logits,
-    log_odds,
-    to_numpy,
-)
+from calibkit.arrays import Array, ArrayLike, Kind, as_labels, as_logits, log_odds, to_numpy
 from calibkit.precision import log_of_map
 from calibkit.stats.models import Answers, Model, Ranked
 from calibkit.stats.resamples import evaluated, evaluator
@@ -270,13 +262,12 @@ def replicates_of_run(
     if p is not None:
         scores = Answers(confidence.p_norm(logits, p), logits.argmax(axis=1) == labels)
         parts["_p_norm"] = scores, RANKING
-    evaluators = [
-        evaluator(
-            Model(scores if part else given, labels, asked, "logits" if part else kind, True),
-            asked,
-        )
+    models = (
+        Model(scores if part else given, labels, asked, "logits" if part else kind, True)
         for part, (scores, asked) in parts.items()
-    ]
+    )
+    each = zip(models, parts.values(), strict=True)
+    evaluators = [evaluator(model, asked) for model, (_, asked) in each]
     names = [metric + part for part, (_, asked) in parts.items() for metric in asked]
     estimates = np.concatenate([evaluate(None) for evaluate in evaluators])
     values = evaluated(evaluators, len(labels), n, seed)

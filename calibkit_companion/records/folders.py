@@ -33,7 +33,7 @@ from calibkit import files
 from calibkit_companion.data import cache
 from calibkit_companion.data.cache import cache_root, digest
 from calibkit_companion.experiments.run import Run
-from calibkit_companion.records import tables
+from calibkit_companion.records import manifest, tables
 from calibkit_companion.records.record import SHIFTED, DamagedRecord, Record
 
 VERSION = 2  # version of the format of records
@@ -181,9 +181,7 @@ def save(
     """
     root = root or runs_root()
     draft, path = root / f".draft-{run.name}-{os.getpid()}", root / run.name
-    shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir(parents=True)
-    try:
+    with manifest.drafted(draft):
         with files.named(draft):
             _write_table(draft / "history.csv", history)
             if shifted:
@@ -196,9 +194,6 @@ def save(
         draft.rename(path)
         files.flush(root)
         shutil.rmtree(old, ignore_errors=True)
-    except BaseException:
-        shutil.rmtree(draft, ignore_errors=True)
-        raise
     return Record(run.name, path, info)
 
 
@@ -258,9 +253,7 @@ def add_replicates(record: Record) -> Record:
     if record.diverged or record.tables or "replicates.npz" in record.info["sha256"]:
         return record
     draft = record.path.with_name(f".draft-{record.name}-{os.getpid()}")
-    shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir()
-    try:
+    with manifest.drafted(draft):
         run = {k: record.info[k] for k in ("status", "run")}
         with files.named(draft):
             record.replicates.save(draft / "replicates.npz")
@@ -272,8 +265,6 @@ def add_replicates(record: Record) -> Record:
         for file in ("replicates.npz", "run.json"):  # in this order
             (draft / file).replace(record.path / file)
             files.flush(record.path)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
     return Record(record.name, record.path, info)
 
 

@@ -102,12 +102,7 @@ def read_replicate_name(name: str) -> Key:
     """
     if name.endswith(_BY_P_NORM):
         return Key(name.removesuffix(_BY_P_NORM), score="p_norm")
-    plain, score = _without_log_odds(name)
-    for recalibration in list(Recalibration)[1:]:
-        ending = f"_{fit_name(recalibration)}"
-        if plain.endswith(ending):
-            return Key(plain.removesuffix(ending), recalibration, score)
-    return Key(plain, score=score)
+    return _read(name, {x: f"_{fit_name(x)}" for x in Recalibration if x != Recalibration.NONE})
 
 
 def fit_name(recalibration: str) -> str:
@@ -154,11 +149,7 @@ def read_column(name: str) -> Key:
     >>> read_column("auroc_log_odds")[:3]
     ('auroc', <Recalibration.NONE: 'none'>, 'log_odds')
     """
-    plain, score = _without_log_odds(name)
-    for recalibration, ending in _IN_COLUMNS.items():
-        if plain.endswith(ending):
-            return Key(plain.removesuffix(ending), recalibration, score)
-    return Key(plain, score=score)
+    return _read(name, _IN_COLUMNS)
 
 
 def test_sets(table: Mapping) -> list[str]:
@@ -171,7 +162,11 @@ def test_sets(table: Mapping) -> list[str]:
     return [f"{kind}-{severity:.0f}" for kind, severity in rows]
 
 
-def _without_log_odds(name: str) -> tuple[str, str]:
-    """Split a name into the name without `BY_LOG_ODDS` and the score that ranks."""
+def _read(name: str, endings: Mapping[Recalibration, str]) -> Key:
+    """The key of a name that ends in one of `endings`, in `BY_LOG_ODDS`, in both or in neither."""
     plain = name.removesuffix(BY_LOG_ODDS)
-    return plain, "max_probability" if plain == name else "log_odds"
+    score = "max_probability" if plain == name else "log_odds"
+    for recalibration, ending in endings.items():
+        if plain.endswith(ending):
+            return Key(plain.removesuffix(ending), recalibration, score)
+    return Key(plain, score=score)

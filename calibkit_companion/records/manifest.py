@@ -18,7 +18,7 @@ import re
 import shutil
 import weakref
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -226,6 +226,17 @@ def _lost(folder: Path) -> DamagedTables:
 # --- publishing ---
 
 
+@contextmanager
+def drafted(draft: Path) -> Iterator[None]:
+    """A context in which there is a new folder. At its end, what is left of it is removed."""
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir(parents=True)
+    try:
+        yield
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
 def publish(folder: Path, tables: Mapping[str, bytes]) -> None:
     """Replace the tables of a folder in one step.
 
@@ -245,15 +256,11 @@ def publish(folder: Path, tables: Mapping[str, bytes]) -> None:
     sums = {kind: hashlib.sha256(content).hexdigest() for kind, content in tables.items()}
     if state(str(folder)) is None:  # no tables yet: rename a whole folder
         draft = folder.with_name(f".draft-{folder.name}-{os.getpid()}")
-        shutil.rmtree(draft, ignore_errors=True)
-        draft.mkdir(parents=True)
-        try:
+        with drafted(draft):
             _fill(draft, tables, sums)
             if files.names(folder):
                 raise FileExistsError(f"{folder}: holds files and no tables; move it away")
             draft.replace(folder)
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
         files.flush(folder.parent)
         return
     _fill(folder, tables, sums)

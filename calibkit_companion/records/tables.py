@@ -50,16 +50,13 @@ class Tables:
 
     def __init__(self, folder: Path):
         self.folder, self.opened = folder, manifest.Opened(folder)
+        self._parts: dict[str, dict[str, tuple[slice, dict]]] = {}
 
     @cached_property
     def infos(self) -> dict[str, dict]:
         """``run.json`` of every run, by name."""
         runs = _columns(self.opened.read("runs", ["run", "info"]))
         return {run: json.loads(info) for run, info in zip(runs["run"], runs["info"], strict=True)}
-
-    @cached_property
-    def _parts(self) -> dict[str, dict[str, tuple[slice, dict]]]:
-        return {}
 
     def rows(self, table: str, run: str) -> dict[str, np.ndarray]:
         """Return the columns of a run in the table "history" or "shifted", without empty ones."""

@@ -1,7 +1,6 @@
 """Turn the folders of runs into the released tables."""
 
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Callable
 
 from calibkit_companion.experiments import plan
 from calibkit_companion.records import folders, release, tables
@@ -48,25 +47,16 @@ def collect(edition: str = "released", say: Callable = print) -> None:
         before, moving = tables.settings(), {}
         for name, records in by_setting.items():
             its = before.get(name)
-            moving[name] = [r for r in _elsewhere(by_setting, name) if its and r.tables is its]
+            others = (r for other, rest in by_setting.items() if other != name for r in rest)
+            moving[name] = [r for r in others if its and r.tables is its]
             known = its.infos if its else {}
             new = [r for r in records if r.tables is None or derived.rows(r)]
             same = known.keys() == {record.name for record in records}
             if new or not same or not its.opened.sealed:
-                release.write(_folder(name), records + moving[name], derived.rows)
+                release.write(tables.released_root() / name, records + moving[name], derived.rows)
                 say(f"{name}: {len(records)} runs, {len(new)} of them new or with new numbers")
         for name, gone in moving.items():  # after another setting's tables hold them
             if gone:
                 now = tables.settings()[name]
                 its = [Record(r.name, now.folder, now.infos[r.name], now) for r in by_setting[name]]
-                release.write(_folder(name), its)
-
-
-def _elsewhere(by_setting: dict[str, list[Record]], name: str) -> Iterable[Record]:
-    """The records that belong to other settings."""
-    return (r for other, records in by_setting.items() if other != name for r in records)
-
-
-def _folder(name: str) -> Path:
-    """Return the folder of the tables of a setting."""
-    return tables.released_root() / name
+                release.write(tables.released_root() / name, its)

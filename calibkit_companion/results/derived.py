@@ -6,7 +6,6 @@ predictions.
 """
 
 import json
-import re
 from collections.abc import Callable
 from contextlib import suppress
 from math import isnan, nan
@@ -15,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from calibkit import arrays, confidence, curves, files, metrics, stats
+from calibkit.stats.models import numbers_in
 from calibkit_companion.records import folders
 from calibkit_companion.records.keys import Key, Recalibration, replicate_name
 from calibkit_companion.records.record import Record
@@ -249,8 +249,8 @@ def by_score(record: Record, number: Number) -> tuple[float, np.ndarray | None]:
         by = confidence.p_norm(of.logits, p)
     else:
         by = of.arrays.get(f"test_{number.score}")
-    share = re.fullmatch(r"risk_at_coverage_(.*)", number.metric)
-    functions = metrics.ranked_metrics(coverages=[float(share[1])] if share else [])
+    coverages = numbers_in("risk_at_coverage_", [number.metric])
+    functions = metrics.ranked_metrics(coverages=coverages)
     if by is None or number.metric not in functions:
         return nan, None
     answers = stats.Answers(by, of.confident()[1])

@@ -29,11 +29,8 @@ if TYPE_CHECKING:
 
 _SCALES = {"percent": 100, "percent_points": 100, "x1000": 1000, "x100": 100, "x10": 10}
 MEANS = "avg_over_backbones"  # stands for a network in rows that are means over networks
-_TOY_PANELS = (
-    "toy_panel_a",
-    "toy_panel_b",
-    "toy_panel_c",
-)  # stand for a method in cells about the Gaussians
+# These stand for a method in cells about the Gaussians.
+_TOY_PANELS = ("toy_panel_a", "toy_panel_b", "toy_panel_c")
 # `Number.test_set` of shifted test sets in the papers. Numbers on our unshifted test set must not
 # stand beside them. Our own corruptions stand beside published corruptions.
 TEST_SETS = {name: f"{name.replace('.', '_')}-0" for name in papers.TRAINED_ON}

@@ -88,7 +88,7 @@ class Results:
     def methods(self) -> list[str]:
         """The planned methods that have a record in this setting, in the order of the plan."""
         names = dict.fromkeys(run.method for run in self.planned if run.variant == "code")
-        return [m for m in names if self.records(m)]
+        return self.recorded(names)
 
     def runs(self, method: str, **changes) -> list[plan.Run]:
         """List the runs of a method.
@@ -115,10 +115,29 @@ class Results:
         """
         key = method, *sorted(changes.items())
         if key not in self._records:
-            train = self.train and plan.EDITIONS[self.selection.edition].on_the_spot
-            records = [record_of(run, train) for run in self.runs(method, **changes)]
+            runs = self.runs(method, **changes)
+            if self._trains:
+                _train_on_gpu(runs)
+            records = [record_of(run, self._trains) for run in runs]
             self._records[key] = [r for r in records if r is not None and not r.diverged]
         return self._records[key]
+
+    @property
+    def _trains(self) -> bool:
+        """Whether missing runs are trained."""
+        return self.train and plan.EDITIONS[self.selection.edition].on_the_spot
+
+    def recorded(self, methods: Iterable[str]) -> list[str]:
+        """Select the methods that have a record; missing runs are trained, on a GPU side by side.
+
+        Parameters
+        ----------
+        methods : keys of methods
+        """
+        methods = list(methods)
+        if self._trains:
+            _train_on_gpu([run for method in methods for run in self.runs(method)])
+        return [method for method in methods if self.records(method)]
 
     def scored(self) -> dict[str, object]:
         """The argument `changes` of `runs` that selects the runs with Trust Score and ConfidNet."""
@@ -331,7 +350,7 @@ class Results:
 
     def drawable(self, methods: Iterable[str]) -> list[str]:
         """Select the methods that have a run that keeps its predictions."""
-        return [m for m in methods if any(not r.light for r in self.records(m))]
+        return [m for m in self.recorded(methods) if any(not r.light for r in self.records(m))]
 
     def keeping(self, *methods: str) -> "Results":
         """Find a setting in which every method has a run that keeps its predictions.
@@ -445,6 +464,20 @@ def late(numbers: "curves.Refinement", runs: Results, method: str) -> Row:
 def _book(edition: str) -> frozenset[plan.Run]:
     """List the runs that the book needs in an edition."""
     return frozenset(plan.runs("book", edition))
+
+
+def _train_on_gpu(runs: list[plan.Run]) -> None:
+    """On a GPU, train the runs without a record side by side; elsewhere do nothing."""
+    missing = [run for run in dict.fromkeys(runs) if folders.load(run) is None]
+    if not missing:
+        return
+    from calibkit_companion.training import machine, side_by_side  # late: torch is slow to import
+
+    if machine.device().type == "cuda":
+        for run in missing:
+            print(f"training {run.name}", flush=True)
+        for _ in side_by_side.train(missing):
+            pass
 
 
 def record_of(run: plan.Run, train: bool = False) -> Record | None:

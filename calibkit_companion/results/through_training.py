@@ -41,18 +41,12 @@ def _at_epoch(of: Predictions) -> list[dict]:
     """Make the rows of one epoch from the predictions at that epoch; the caller adds the epoch."""
     best = temperature(of.validation_logits, of.validation_labels, "nll")
     warm, summary = of.rescaled(best), of.summary()
-    as_seen = (
-        *METRICS,
-        *(replicate_name(Key(metric, score="log_odds")) for metric in RANKING),
-    )
+    as_seen = *METRICS, *(replicate_name(Key(metric, score="log_odds")) for metric in RANKING)
     names = (*as_seen, replicate_name(Key("nll", Recalibration.TS_NLL)))
     values = np.array([*(summary[m] for m in as_seen), metrics.nll(warm.probs, of.labels)])
     known, scaled = (metrics.per_sample(its.logits, of.labels) for its in (of, warm))
     odds = stats.Ranked(known["confidence"], known["correct"], arrays.log_odds(of.logits))
-    parts = (
-        *((stats.Samples(**known), METRICS), (odds, RANKING)),
-        (stats.Samples(**scaled), ("nll",)),
-    )
+    parts = [(stats.Samples(**known), METRICS), (odds, RANKING), (stats.Samples(**scaled), ["nll"])]
     drawn = [stats.replicates([its], None, asked)[0] for its, asked in parts]
     deviations = (np.concatenate(drawn, axis=1) - values).T.astype(np.float32)
     kept = Replicates(names, values, deviations, {fit_name(Recalibration.TS_NLL): best})

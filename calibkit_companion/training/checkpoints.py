@@ -27,6 +27,7 @@ def save(training, spent: float) -> None:
     training : a `loop.Training` after an epoch; the attribute `checkpoint` is the path of the file
     spent : seconds of training so far
     """
+    device = training.device
     state = {name: getattr(training, name) for name in CONTINUED} | {
         "made_by": _maker(training),
         "spent": spent,
@@ -35,6 +36,7 @@ def save(training, spent: float) -> None:
         "optimizer": training.optimizer.state_dict(),
         "memory": training.training_set.memory,
         "random": (torch.get_rng_state(), training.crops.get_state()),
+        "random_of_gpu": torch.cuda.get_rng_state(device) if device.type == "cuda" else None,
         "rng": json.dumps(training.rng.bit_generator.state),
     }
     buffer = io.BytesIO()
@@ -82,6 +84,8 @@ def resume(training) -> None:
     training.wrong_until = training.wrong_until.to(training.device)
     torch.set_rng_state(state["random"][0])
     training.crops.set_state(state["random"][1])
+    if (random := state.get("random_of_gpu")) is not None:  # older versions did not keep it
+        torch.cuda.set_rng_state(random, training.device)
     training.rng.bit_generator.state = json.loads(state["rng"])
     training.log(f"{training.run.name}: goes on after epoch {training.epoch}")
 

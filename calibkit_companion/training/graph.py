@@ -53,17 +53,24 @@ class Graph(Protocol):
     def replay(self) -> None:
         """Compute what the recorded function computes."""
 
+    def free(self) -> None:
+        """Free what the graph holds; it cannot be replayed afterwards."""
+
 
 class CudaGraph:
     """A `Graph` of CUDA kernels, which owns the memory that they use.
 
-    The warm-up and the recording happen on a separate CUDA stream, as CUDA demands. PyTorch
-    registers the CUDA generator of random numbers, which therefore advances as without a graph. The
+    The warm-up and the recording happen on the current CUDA stream, or on a new one if the current
+    stream is the default stream, which CUDA does not record. PyTorch registers the CUDA generator
+    of random numbers with its current state, which therefore advances as without a graph. The
     recorded function uses no other generator.
     """
 
     def __init__(self):
-        self.stream, self.graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+        usual = torch.cuda.current_stream()
+        alone = usual == torch.cuda.default_stream()
+        self.stream = torch.cuda.Stream() if alone else usual
+        self.graph = torch.cuda.CUDAGraph()
         self.inputs: Sequence[Tensor] = ()
 
     def warm(self, function: Callable[[], object]) -> None:
@@ -111,6 +118,13 @@ class CudaGraph:
         """Launch all kernels on the current stream."""
         self.graph.replay()
 
+    def free(self) -> None:
+        """Free the memory of the graph at once, and not when the garbage is collected.
+
+        By then the stream may have another graph (`turns.Place`).
+        """
+        self.graph.reset()
+
 
 class Uncaptured:
     """A `Graph` that records nothing: each replay calls the function."""
@@ -140,6 +154,10 @@ class Uncaptured:
     def replay(self) -> None:
         """Call the function."""
         self.function()
+
+    def free(self) -> None:
+        """Let go of the function."""
+        self.function, self.inputs = lambda: None, ()
 
 
 class NotRepeatable(RuntimeError):
@@ -248,45 +266,47 @@ class Steps:
         # On a GPU fused optimisers read the learning rate as float32.
         exact = torch.float32 if cuda else torch.float64
         self.rate = torch.zeros((), dtype=exact, device=training.device)
-        self.loss = torch.zeros((), device=training.device)
         self.place = torch.cuda.device(training.device) if cuda else nullcontext()
         self.graph: Graph | None = None
         self.sharp, self.warmed, self.captured = False, 0, False
         self.inputs: list[Tensor] = []  # the tensors that the graph reads
 
-    def learn(self, batches: Sequence[Tensor], rate: float, sharp: bool) -> Tensor:
-        """Train on batches, one after the other.
+    def learn(self, batches: Sequence[Tensor], rate: float, sharp: bool) -> Iterator[None]:
+        """Train on batches, one after the other; yield after each step.
+
+        The losses are added to `Training.total`.
 
         Parameters
         ----------
         batches : integer tensors (B,), positions in the training set; only the last may be smaller
         rate : learning rate
         sharp : whether the updates are sharpness-aware (SAM)
-
-        Returns
-        -------
-        Tensor
-            Sum over batches of the mean loss of a batch, a scalar.
         """
         self.rate.fill_(rate)
         for group in self.training.optimizer.param_groups:
             group["lr"] = self.rate
-        self.loss.zero_()
-        with self.place:
-            if self.graph is None or sharp != self.sharp:
-                self.graph = None  # frees its memory before the next graph is made
+        if self.graph is None or sharp != self.sharp:
+            self.free()  # before the next graph is made
+            with self.place:
                 self.graph, self.sharp, self.warmed, self.captured = self.kind(), sharp, 0, False
-            for inputs in self._fed(batches):
+        for inputs in self._fed(batches):
+            with self.place:
                 if len(inputs[1]) < self.training.protocol.batch_size:
                     self._step(inputs)
                 else:
                     self._repeat(inputs)
-        return self.loss
+            yield
+
+    def free(self) -> None:
+        """Free the memory of the graph."""
+        if self.graph is not None:
+            self.graph.free()
+            self.graph = None
 
     def _step(self, inputs: Sequence[Tensor]) -> None:
         """Take one step without the graph."""
         score = self.training.draw.prepare(Batch(*inputs[:3]), *inputs[3:])
-        self.loss.add_(self.training.step(score, self.sharp))
+        self.training.total.add_(self.training.step(score, self.sharp))
 
     def _repeat(self, inputs: Sequence[Tensor]) -> None:
         """Take one step by the graph; the first steps warm the graph up."""
@@ -313,6 +333,8 @@ class Steps:
         except RuntimeError as error:
             while error.__context__:  # ending a failed recording raises another error
                 error = error.__context__
+            if isinstance(error, torch.OutOfMemoryError) and self.training.company.runs > 1:
+                raise error from None  # fewer runs at once leave room for the graph
             why = str(error).partition("\n")[0]
             self.training.log(f"{self.training.run.name}: trains without a CUDA graph ({why})")
             self.graph = Uncaptured()

@@ -41,6 +41,16 @@ class RoundedProducts(TorchDispatchMode):
         return tree_map_only(Tensor, Tensor.bfloat16, sums)
 
 
+def device(name: str = "") -> torch.device:
+    """Choose the device of a run.
+
+    Parameters
+    ----------
+    name : name of a torch device; by default "cuda" if available, else "cpu"
+    """
+    return torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+
 def computes_bfloat16(device: torch.device) -> bool:
     """Whether a device has bfloat16 instructions; older devices emulate them.
 

@@ -4,9 +4,13 @@ import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from typing import TypeAlias
 
-from calibkit.report.names import few_of
+from calibkit.report.names import Names, few_of
 from calibkit.report.readers.vocabulary import ROLES
+
+# ``["label=truth", …]``, or a mapping ``{"label": "truth"}``.
+Columns: TypeAlias = Mapping[str, str | Sequence[str]] | Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,7 @@ class Asked:
     """
 
     group: tuple[str, ...] = ()
-    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    columns: Mapping[str, Names] = field(default_factory=dict)
     minus_one: str | None = None
     one_label: str | None = None
     ids: str | None = None
@@ -61,7 +65,7 @@ class Asked:
         return found[0] if found else None
 
 
-def parse(said: Mapping[str, str | Sequence[str]] | Sequence[str]) -> dict[str, tuple[str, ...]]:
+def parse(said: Columns) -> dict[str, Names]:
     """Turn ``["label=truth", …]``, or a mapping ``{"label": "truth"}``, into columns by role.
 
     >>> parse(["label=truth", "probs=score_*"])
@@ -71,7 +75,7 @@ def parse(said: Mapping[str, str | Sequence[str]] | Sequence[str]) -> dict[str, 
         pairs = [(k, x) for k, v in said.items() for x in ([v] if isinstance(v, str) else v)]
     else:
         pairs = [(name, column) for name, _, column in (text.partition("=") for text in said)]
-    found: dict[str, tuple[str, ...]] = {}
+    found: dict[str, Names] = {}
     for name, column in pairs:
         if name not in ROLES or not column:
             ours = ", ".join(sorted({*ROLES} - {"classes"}))

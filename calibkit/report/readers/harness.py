@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from calibkit.arrays import Array
-from calibkit.report.names import is_number
+from calibkit.report.names import Names, is_number
 from calibkit.report.readers.asked import Asked
 from calibkit.report.readers.ids import together
 from calibkit.report.readers.named import Arrays, among, grouped
@@ -61,9 +61,7 @@ def harness_arrays(rows: list[dict[str, Any]], asked: Asked) -> Arrays:
     return {"logits": logits, "labels": labels} | _named(kept, asked), notes
 
 
-def _questions(
-    rows: list[dict[str, Any]],
-) -> tuple[list[dict[str, Any]], list[list[float]], Array]:
+def _questions(rows: list[dict[str, Any]]) -> tuple[list[dict], list[list[float]], Array]:
     """The rows with exactly one right choice, their choices' log-probabilities, and its number."""
     kept, scores, labels = [], [], []
     for row in rows:
@@ -104,7 +102,7 @@ def _named(kept: list[dict[str, Any]], asked: Asked) -> dict[str, Array]:
     return arrays
 
 
-def _fields(rows: list[dict[str, Any]], names: tuple[str, ...], what: str) -> list[Array]:
+def _fields(rows: list[dict[str, Any]], names: Names, what: str) -> list[Array]:
     """The values of some fields as text, an array (n,) for each; `ValueError` if a row lacks one.
 
     `what` is the option that the error names.

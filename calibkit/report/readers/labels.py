@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from calibkit.arrays import Array, ArrayLike, to_numpy
-from calibkit.report.names import few_of, is_number, text_of
+from calibkit.report.names import Names, few_of, is_number, text_of
 
 NO_LABEL = (-1, -100)  # "unknown" by convention, and what torch and Hugging Face ignore
 
@@ -24,7 +24,7 @@ class MinusOne(NamedTuple):
         A sentence for the user.
     """
 
-    names: tuple[str, ...]
+    names: Names
     halved: bool | None
     note: str
 
@@ -40,7 +40,7 @@ class MinusOne(NamedTuple):
 
 
 def minus_one_is_class(
-    labels: Sequence[Array], k: int, names: tuple[str, ...], asked: str | None
+    labels: Sequence[Array], k: int, names: Names, asked: str | None
 ) -> MinusOne | None:
     """How to read labels in which -1 is a class; None if -1 means "no label" or does not occur.
 
@@ -119,7 +119,7 @@ def as_text(labels: Array) -> Array:
     return text
 
 
-def numbered(labels: ArrayLike, n: int, k: int, names: tuple[str, ...], name: str) -> Array:
+def numbered(labels: ArrayLike, n: int, k: int, names: Names, name: str) -> Array:
     """Labels as whole numbers (n,), from numbers, names or one-hot rows.
 
     Parameters
@@ -167,7 +167,7 @@ def numbered(labels: ArrayLike, n: int, k: int, names: tuple[str, ...], name: st
     return array.astype(np.int64)
 
 
-def _by_name(labels: Array, k: int, names: tuple[str, ...], name: str) -> Array:
+def _by_name(labels: Array, k: int, names: Names, name: str) -> Array:
     distinct, place = np.unique(labels, return_inverse=True)
     number = {str(i): i for i in NO_LABEL} | {x: i for i, x in enumerate(names)}
     if not all(x in number for x in distinct) and all(is_number(x) for x in distinct):

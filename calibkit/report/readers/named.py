@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from calibkit.arrays import Array, to_numpy
-from calibkit.report.names import KEYS, few_of, text_of
+from calibkit.report.names import KEYS, Names, few_of, text_of
 from calibkit.report.readers import ids, scales
 from calibkit.report.readers.asked import Asked, line
 from calibkit.report.readers.vocabulary import NAMES, WEAK
@@ -138,16 +138,14 @@ def _settled(ours: str, theirs: str, array: Array) -> str:
     return ours if scales.weak_logits(column, theirs) else ours.replace("logits", "probs")
 
 
-def among(
-    group: tuple[str, ...], names: Collection[str], expected: str, what: str = "group"
-) -> None:
+def among(group: Names, names: Collection[str], expected: str, what: str = "group") -> None:
     """Raise `ValueError` if a name of `group` is not in `names`; `what` is the option at fault."""
     if missing := [name for name in group if name not in names]:
         shown = few_of(sorted(names) if isinstance(names, set) else names)
         raise ValueError(f"{what}: got {few_of(missing)}, expected {expected}{shown}")
 
 
-def grouped(group: tuple[str, ...], columns: list[Array]) -> dict[str, Array]:
+def grouped(group: Names, columns: list[Array]) -> dict[str, Array]:
     """Put columns of groups (n,) side by side: "groups" (n, g) and "group_names" (g,)."""
     if not group:
         return {}

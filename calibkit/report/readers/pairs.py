@@ -3,7 +3,7 @@
 import numpy as np
 
 from calibkit.arrays import Array
-from calibkit.report.names import Naming, few_of
+from calibkit.report.names import Naming, few_of, first_three
 from calibkit.report.readers import cells, scales
 from calibkit.report.readers.asked import line
 from calibkit.report.readers.frames import DataFrame, ReadRows, Series
@@ -60,10 +60,8 @@ def _leave_out(rows: Array, why: str, notes: list[str]) -> None:
     if not rows.any():
         return
     places = np.flatnonzero(rows) + 1
-    some = ", ".join(map(str, places[:3])) + (", …" if len(places) > 3 else "")
     said = f"{len(places):,} of {len(rows):,} rows have {why} and are left out, not counted as "
-    said += "errors"
-    notes.append(Naming(said, f" (rows {some} below the header)", "."))
+    notes.append(Naming(said + "errors", f" (rows {first_three(places)} below the header)", "."))
 
 
 def _confidences(column: Series, notes: list[str]) -> Array:

@@ -1,21 +1,21 @@
 """Check and mend rows of scores: too many axes, rows of zeros, values below 0 or above 1."""
 
 from collections.abc import Mapping
+from typing import TypeAlias
 
 import numpy as np
 
 from calibkit.arrays import Array, ArrayLike, blocks, row_sums, to_numpy
-from calibkit.report.names import Naming
+from calibkit.report.names import Naming, first_three
 from calibkit.report.readers.scales import SLACK, log_fillers
 from calibkit.report.readers.vocabulary import WHOLE
 
+Arrays: TypeAlias = Mapping[str, ArrayLike]
 BEYOND = 0.05  # how far a value may be outside of 0 to 1, or a sum from 1, to be mended by `as_is`
 CLOSE = 0.02  # how far the sum of a row may be from 1 for the row to count as probabilities
 
 
-def checked(
-    arrays: Mapping[str, ArrayLike], as_is: bool, notes: list[str]
-) -> Mapping[str, ArrayLike]:
+def checked(arrays: Arrays, as_is: bool, notes: list[str]) -> Arrays:
     """Mend the scores among the arrays of a file, or refuse them.
 
     A row of zeros holds no prediction and is left out. With `as_is`, a value that is at most
@@ -146,9 +146,10 @@ def _without_zeros(arrays, prefix: str, key: str, scores: Array, notes: list[str
     if not empty.any() or empty.all():
         return arrays
     n, places = len(scores), np.flatnonzero(empty) + 1
-    some = ", ".join(map(str, places[:3])) + (", …" if len(places) > 3 else "")
     said = f"{len(places):,} of {n:,} rows of {key} hold only zeros, which is no prediction. They "
-    notes.append(Naming(said + "are left out, not counted as errors", f" (rows {some})", "."))
+    notes.append(
+        Naming(said + "are left out, not counted as errors", f" (rows {first_three(places)})", ".")
+    )
     held = {k for k in arrays if k.startswith("val_")}
     own = held if prefix else {*arrays} - held - {*WHOLE}
     return {

@@ -113,10 +113,12 @@ def of_percent(values: Array, name: str, notes: list[str]) -> Array:
 
 
 def unit(values: Array, name: str, notes: list[str]) -> Array:
-    """Probabilities (n,) from 0 to 1: percentages are divided by 100, then `clipped`."""
-    if is_percent(values, name):
-        values = of_percent(values, name, notes)
-    return clipped(values, name, notes)
+    """Probabilities (n,) or (n, k): percentages are divided by 100, then `clipped`."""
+    if values.ndim == 2:
+        percent = is_percent_rows(values) and values.max() > 1 + SLACK
+    else:
+        percent = is_percent(values, name)
+    return clipped(of_percent(values, name, notes) if percent else values, name, notes)
 
 
 def weak_logits(values: Array, name: str) -> bool:
@@ -150,15 +152,6 @@ def rows_of_one(probs: Array, name: str, kind: Precision, notes: list[str]) -> A
     why = kind.words if kind.half else "are rounded"
     notes.append(f"The {name} {why}: each row was divided by its sum.")
     return probs / sums[:, None]
-
-
-def as_shares(probs: Array, name: str, notes: list[str]) -> Array:
-    """Probabilities (n, k) from 0 to 1: percentages are divided by 100, then `clipped`."""
-    if probs.ndim != 2 or probs.dtype.kind not in "fiu" or not probs.size:
-        return probs
-    if probs.max() > 1 + SLACK and is_percent_rows(probs):
-        probs = of_percent(probs, name, notes)
-    return clipped(probs, name, notes)
 
 
 def coarse(probs: Array, name: str, kind: Precision) -> list[str]:
