@@ -81,7 +81,8 @@ def measured(
 
 def _runs(folder: Path) -> list[dict]:
     """What the records say of the seconds of each run."""
-    kept = ("seconds", "seconds_in_epochs", "samples_per_second", "passes", "device")
+    kept = ["seconds", "seconds_in_epochs", "samples_per_second"]
+    kept += ["passes", "side_by_side", "device"]
     runs = [json.loads(file.read_text()) for file in folder.glob("runs/*/run.json")]
     return [
         {"method": run["run"]["method"], **{k: run["provenance"].get(k) for k in kept}}

@@ -36,7 +36,7 @@ def first_screen(target: Path) -> None:
     with sync_playwright() as play:
         path = CHROMIUM if CHROMIUM.exists() else None
         chromium = play.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        seen = chromium.new_page(viewport={"width": 1000, "height": 715}, device_scale_factor=1.5)
+        seen = chromium.new_page(viewport={"width": 1000, "height": 770}, device_scale_factor=1.5)
         seen.goto(address)
         seen.screenshot(path=target)
 

@@ -37,7 +37,7 @@ class ConfidenceHistogram:
     auroc : array (seeds,)
         `metrics.auroc`, in [0, 1].
     threshold : float
-        Confidence from which on an error counts as a confident error; ``nan`` without a threshold.
+        Confidence above which an error counts as a confident error; ``nan`` without a threshold.
     confident : array (seeds,)
         Share of the wrong predictions above the threshold; ``nan`` without a threshold.
     """

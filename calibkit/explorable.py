@@ -133,7 +133,7 @@ def pack(logits: ArrayLike, labels: ArrayLike, most: int = MOST) -> dict[str, An
     labels : array (n,)
         True classes.
     most : int
-        Largest number of samples to keep; they are drawn at random if there are more.
+        Largest number of samples to keep, drawn at random if there are more; `MOST` is 10,000.
 
     Returns
     -------
@@ -244,7 +244,7 @@ def reliability(
     temperature : float, optional
         The temperature fitted on other samples; the figure then has a button for it.
     most : int
-        Largest number of samples to keep; they are drawn at random if there are more.
+        Largest number of samples to keep, drawn at random if there are more; `MOST` is 10,000.
 
     Returns
     -------
@@ -338,7 +338,7 @@ def histograms(
     -------
     dict
         ``edges`` (bins + 1,); ``right``, ``wrong`` (bins,), counts; ``marks``, those that are not
-        a step of the slider; ``accepted_right``, ``accepted_wrong`` (STEPS + 1 + len(marks),),
+        a step of the slider; ``accepted_right``, ``accepted_wrong`` (1001 + len(marks),),
         numbers of answers with a confidence of at least 0, 0.001, ..., 1 or a mark, in ascending
         order; ``auroc``; ``still``, for `plots.plot_confidence_histogram`.
 
@@ -616,7 +616,8 @@ def show_gradients(numbers: dict[str, Any], loss: str = "bsce_gra") -> Explorabl
     numbers : dict
         From `gradients`.
     loss : str
-        The loss that is shown first, a key of `LOSSES`.
+        The loss that is shown first: ``cross_entropy``, ``focal``, ``inverse_focal``,
+        ``dual_focal``, ``focal_gra``, ``dual_focal_gra``, ``bsce``, ``bsce_gra`` or ``brier``.
 
     Returns
     -------
@@ -626,7 +627,7 @@ def show_gradients(numbers: dict[str, Any], loss: str = "bsce_gra") -> Explorabl
     Raises
     ------
     ValueError
-        If the loss is not in `LOSSES`.
+        If the loss is none of these.
 
     Examples
     --------
@@ -682,7 +683,7 @@ def gradient_norms(
     moment : dict
         One of ``gradients(...)["moments"]``.
     loss : str
-        A key of `LOSSES`.
+        As in `show_gradients`.
     gamma, beta : float
         Parameters of the loss; ignored if it has none.
 
@@ -722,6 +723,8 @@ def risk_coverage(
     threshold: Array | None = None,
 ) -> dict[str, Any]:
     """The risk-coverage curve, and for each error rate of `TARGETS` the threshold that keeps it.
+
+    `TARGETS` are 131 error rates from 0 to 0.6, closest together near 0.
 
     `metrics.threshold_at_risk` chooses the thresholds. With `validation` it chooses them on those
     samples, and they are measured on the test set, as in practice. Without, thresholds are chosen
@@ -787,7 +790,8 @@ def show_risk_coverage(
     table : dict
         Numbers of `risk_coverage`, or ``{method: numbers}`` of two or three.
     target : float
-        The error rate at which the slider starts; the slider ends at the largest one.
+        The error rate at which the slider starts. It ends where all answers are accepted: at the
+        largest error rate of the models, and at 0.6 at most.
     still : str, optional
         Address (``data:…``) of another still picture.
 

@@ -5,8 +5,9 @@ a list of arrays is one run per seed. The functions ``plot_x`` take the numbers 
 returns, draw them, and return the axes. Functions that draw several methods in one figure take
 ``{method: numbers}``; `panels` draws a figure with one panel per method, epoch or treatment.
 
-Uncertainty is always drawn: over seeds as the 95 % Student-t interval of the mean, which needs two
-seeds, and within one test set as the 95 % Wilson interval of a proportion.
+Where a figure draws an interval, it is over seeds the 95 % Student-t interval of the mean, which
+needs two seeds (`forest_before_after`: three), and within one test set the 95 % Wilson interval of
+a proportion.
 
 >>> with style():
 ...     ax = plot_reliability(prepare_reliability([0.9, 0.8, 0.7], [True, True, False]))

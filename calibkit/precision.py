@@ -71,7 +71,7 @@ class Precision:
     Attributes
     ----------
     kind : str
-        A kind in the table of this module's docstring.
+        A kind from the table at the top of `calibkit.precision`.
     floor : Floor
         What a 0 counts as.
     count : int

@@ -110,7 +110,7 @@ def test_of_other_numbers_than_those_of_the_end_the_effect_is_not_known(which):
 def test_the_effect_by_hand():
     """Within groups, GPU − CPU is 1 and 3: 2 on the mean; residuals ±0.5, so that s² = 1."""
     found = devices.within([[(False, 1.0), (True, 2.0)], [(False, 5.0), (True, 8.0)]])
-    assert found == devices.Effect(2.0, 1.0, 4)
+    assert found == devices.Effect(2.0, 1.0, 4, 2**0.5)
 
 
 def test_the_effect_is_that_of_least_squares_with_a_level_for_each_group():
@@ -127,7 +127,8 @@ def test_the_effect_is_that_of_least_squares_with_a_level_for_each_group():
     design = np.array(design, float)
     fitted, (rest,), *_ = np.linalg.lstsq(design, np.array(wanted), rcond=None)
     error = sqrt(rest / (9 - 4) * np.linalg.inv(design.T @ design)[0, 0])
-    assert devices.within(groups) == pytest.approx((fitted[0], error, 9))
+    apart = sqrt(2 * rest / (9 - 4))
+    assert devices.within(groups) == pytest.approx((fitted[0], error, 9, apart))
     alone = [(False, 4.0), (False, 7.0)]  # a group on one device says nothing
     assert devices.within([*groups, alone, []]) == devices.within(groups)
     missing = [[*groups[0], (True, nan)], *groups[1:]]

@@ -251,6 +251,19 @@ def test_a_table_of_several_settings_names_the_setting_of_each_row():
     assert 'colspan="4"' in text
 
 
+def test_a_table_of_models_alone_heads_them_as_models():
+    """Rows without a method are of others' models, which are named by words."""
+    rows = [
+        results.row(
+            Series(dict(enumerate(LOWER))), Operand(number=Number("ece"), words=name),
+            Operand(words="its accuracy"),
+        )
+        for name in ("langid", "lingua", "magika")
+    ]  # fmt: skip
+    text = page.finding("All are lower.", *((row, "lower") for row in rows))._repr_markdown_()
+    assert "<thead><tr><th>Model</th>" in text
+
+
 def test_a_table_has_names_of_other_tools_as_they_write_them():
     rows = [
         compared(LOWER, Number("ece", "ts_nll"), "erm", recalibration="none"),

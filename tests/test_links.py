@@ -84,7 +84,42 @@ def test_words_of_a_citation_name_one_entry(bibliography, words, entry):
 def test_almost_every_entry_leads_to_its_paper(bibliography):
     known = {"doi", "eprint", "url"}
     without = {c.citation_id for c in bibliography.citations if not known & set(c.entry.fields)}
-    assert without <= {"zadrozny2001"}  # in no archive that we know of
+    assert without <= {"zadrozny2001", "kish1965", "korn1998"}  # in no archive that we know of
+
+
+def works_named(text: str) -> set[tuple[str, str]]:
+    """First author and year of each work that a text cites, such as "Guo et al., 2017"."""
+    name = r"[A-ZÀ-Þ][a-zß-ɏ][\w’-]*"
+    more = rf"(?: et al\.|(?:, {name})*,? (?:and|&) {name})"
+    flat = re.sub(r"\s+", " ", text)
+    found = re.findall(rf"({name}){more}?,? \(?((?:19|20)\d\d[a-z]?)\b", flat)
+    no_authors = {"NeurIPS", "November", "January"}
+    return {(author, year) for author, year in found if author not in no_authors}
+
+
+def test_works_are_found_by_their_first_author():
+    text = (
+        "Guo et al. 2017; Korn and\nGraubard (1998); Tan & Le, 2019; Kish, 1965; He et al. (2016b)"
+    )
+    text += "; Stephenson, Coelho and Jolliffe, 2008; 28 November 2026; CVPR 2023; of 2048 rows"
+    works = "Guo 2017, Korn 1998, Tan 2019, Kish 1965, He 2016b, Stephenson 2008"
+    assert works_named(text) == {tuple(work.split()) for work in works.split(", ")}
+
+
+def test_the_bibliography_has_every_work_that_code_and_pages_cite(bibliography):
+    listed = {
+        (
+            str(citation.entry.persons["author"][0].rich_last_names[-1]),
+            citation.entry.fields["year"],
+        )
+        for citation in bibliography.citations
+    }
+    code = (
+        path for name in ("calibkit", "calibkit_companion") for path in (ROOT / name).rglob("*.py")
+    )
+    for path in (*code, *(ROOT / "notebooks").glob("*.ipynb"), *BOOK.glob("*.md")):
+        missing = works_named(path.read_text(encoding="utf-8")) - listed
+        assert not missing, (path.name, missing)
 
 
 def test_citations_in_notebooks_name_an_entry(bibliography):

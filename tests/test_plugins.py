@@ -16,7 +16,7 @@ from calibkit_companion.data import own
 from calibkit_companion.experiments import plan, plugins
 from calibkit_companion.experiments.method import parse
 from calibkit_companion.records import folders
-from calibkit_companion.training import checkpoints, loop, networks, objectives
+from calibkit_companion.training import checkpoints, loop, networks, objectives, turns
 
 LOSS = """
 import torch.nn.functional as F
@@ -146,7 +146,7 @@ def test_a_factory_has_random_draws_and_a_memory_that_checkpoints_keep(folder):
     assert training.training_set.memory["draws"].item() == steps
     training.checkpoint = folder / "checkpoint.pt"
     training.epoch = 1
-    checkpoints.save(training, 0.0)
+    turns.drive(checkpoints.saving(training, 0.0))
     again = loop.Training(run_of("mine.py:remixed"))
     again.checkpoint = training.checkpoint
     checkpoints.resume(again)
@@ -215,7 +215,7 @@ def test_inputs_and_labels_of_ones_own():
     assert len(record.arrays["test_labels"]) == 80 and record.history["accuracy"][-1] > 0.5
     assert data.load("mine.npz").classes == ("a", "b", "c")
     np.savez("mine.npz", inputs=2 * points, labels=labels)
-    with pytest.raises(FileNotFoundError, match="it has changed"):
+    with pytest.raises(FileNotFoundError, match="has changed"):
         data.load(run.dataset)
     assert run_of(dataset="mine.npz").dataset != run.dataset
 

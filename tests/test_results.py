@@ -199,7 +199,7 @@ def test_a_finding_is_stated_only_where_its_rows_bear_it_out(plain):
     assert "The AUROC of SAM is " in wrong._repr_markdown_()
     with pytest.raises(ValueError, match="unknown outcome 'fewer'"):
         page.finding("It hides errors.", (auroc["sam"], "fewer"))
-    with pytest.raises(ValueError, match="at least one row"):
+    with pytest.raises(ValueError, match="at least one that supports"):
         page.finding("It hides errors.")
 
 

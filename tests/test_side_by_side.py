@@ -3,11 +3,15 @@
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from calibkit_companion import data
 from calibkit_companion.experiments import plan
@@ -44,9 +48,9 @@ def often(monkeypatch):
     monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0)
 
 
-def together(wanted, folder, most=3, **how) -> dict:
+def together(wanted, folder, most=3, device="cpu", **how) -> dict:
     """Train runs side by side, and return the record of each."""
-    found = side_by_side.train(wanted, "cpu", root=folder, most=most, **how)
+    found = side_by_side.train(wanted, device, root=folder, most=most, **how)
     return {run.name: record for run, record in found if record is not None}
 
 
@@ -176,13 +180,23 @@ def test_killed_runs_go_on_side_by_side(alone, tmp_path):
     assert any("goes on after epoch" in line for line in lines) and same(alone, tmp_path)
 
 
-def test_a_run_without_memory_starts_again_when_there_is_room(alone, often, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"),
+        RuntimeError("CUDA error: out of memory\nCUDA kernel errors might be"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+    ],
+)
+def test_a_run_without_memory_starts_again_when_there_is_room(
+    error, alone, often, tmp_path, monkeypatch
+):
     evaluating, lines, lacking = loop.Training.evaluating, [], [THREE[1]]
 
     def short(training, *given):
         if training.run in lacking and training.epoch == 1:
             lacking.clear()
-            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+            raise error
         return evaluating(training, *given)
 
     monkeypatch.setattr(loop.Training, "evaluating", short)
@@ -282,6 +296,53 @@ def test_code_of_ones_own_has_no_neighbours(tmp_path, monkeypatch):
     assert lines[-5].startswith(own[0].name) and lines[-4].startswith(own[1].name)
 
 
+class Slow:
+    """Stands for a GPU: what was asked of it is done when it was asked about three times."""
+
+    def __init__(self):
+        self.asked: list[int] = []  # by event, how often it was asked about
+        self.most = 0  # most events that were not done at a time
+
+    def __call__(self, device):
+        number = len(self.asked)
+        self.asked.append(0)
+        self.most = max(self.most, sum(times < 3 for times in self.asked))
+
+        def ready() -> bool:
+            self.asked[number] += 1
+            self.asked[:number] = [3] * number  # a stream works in order
+            return self.asked[number] >= 3
+
+        return ready
+
+
+def test_a_run_has_at_most_two_turns_ahead_of_the_gpu(often, monkeypatch):
+    slow = Slow()
+    monkeypatch.setattr(turns, "reached", slow)
+    loop.Training(THREE[2], "cpu").learn(1)
+    steps = -(-SMOKE.train_size // SMOKE.batch_size)
+    assert len(slow.asked) == steps + 1 and slow.most == 2  # one for each turn, and the last
+
+
+def test_runs_go_on_only_when_the_gpu_is_ready(alone, often, tmp_path, monkeypatch):
+    monkeypatch.setattr(turns, "reached", lambda device: Slow()(device))
+    together(THREE, tmp_path)
+    assert same(alone, tmp_path)
+
+
+def test_a_gpu_is_asked_by_an_event_on_the_stream_of_the_run(monkeypatch):
+    recorded = []
+
+    class Event:
+        record, query = recorded.append, recorded.__len__
+
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: f"stream on {device}")
+    assert turns.reached(torch.device("cpu")) is turns.always
+    ready = turns.reached(torch.device("cuda"))
+    assert recorded == ["stream on cuda"] and ready() == 1
+
+
 # --- how many -------------------------------------------------------------------------------------
 
 
@@ -303,6 +364,29 @@ def test_as_many_join_the_first_run_as_memory_has_room_for(
     assert len(list(group.train(runs))) == 9
     assert max(n for n, _ in counts) == expected
     assert counts[0] == (1, 0) and counts[1][1] >= 1  # the first had its epoch alone
+
+
+def test_runs_that_decode_images_have_no_neighbours(tmp_path, monkeypatch):
+    for i, part in product(range(12), ("train", "test")):
+        pixels = np.random.default_rng(i).integers(256, size=(8, 8, 3), dtype=np.uint8)
+        file = tmp_path / "photos" / part / str(i % 2) / f"{i}.png"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels).save(file)
+    monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("CALIBKIT_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("CALIBKIT_IN_MEMORY", "0")
+    monkeypatch.setenv("CALIBKIT_WORKERS", "0")
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (80, 80))
+    monkeypatch.setattr(torch.cuda, "max_memory_reserved", lambda _: 2)
+    lines: list[str] = []
+    group = side_by_side._Together(
+        torch.device("cpu"), 8, lines.append, False, tmp_path, measure=True
+    )
+    size = {"train_size": None, "validation": 4, "batch_size": 4}
+    name = f"imagefolder:{tmp_path / 'photos'}"
+    two = [run("erm", name, "cnn", seed, **size) for seed in (0, 1)]
+    assert len(list(group.train(two))) == 2 and group.limit == 8  # memory would do for eight
+    assert [line.split("  epoch ")[0] for line in lines] == [r.name for r in two for _ in range(4)]
 
 
 def test_one_at_a_time_on_a_cpu_and_when_something_is_compiled(tmp_path, monkeypatch):
@@ -353,6 +437,7 @@ def test_a_turn_on_a_gpu_has_the_stream_and_the_generator_of_its_run(monkeypatch
 
     monkeypatch.setattr(torch.cuda, "Stream", lambda device: f"stream of {device}")
     monkeypatch.setattr(torch, "Generator", lambda device: "its own")
+    monkeypatch.setattr(torch.cuda, "init", lambda: None)
     monkeypatch.setattr(torch.cuda, "device", lambda device: turns.nullcontext())
     monkeypatch.setattr(torch.cuda, "stream", current)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
@@ -367,13 +452,36 @@ def test_a_turn_on_a_gpu_has_the_stream_and_the_generator_of_its_run(monkeypatch
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@pytest.mark.parametrize("network", ["cnn", "textcnn"])
-def test_a_gpu_repeats_side_by_side_what_it_does_alone(network, tmp_path):
-    """A network without and one with dropout; also through an interruption."""
-    dataset = "digits" if network == "cnn" else "20newsgroups"
+@pytest.mark.parametrize(
+    ("dataset", "network"), [("digits", "cnn"), ("20newsgroups", "textcnn")]
+)  # the second has dropout
+def test_a_gpu_repeats_side_by_side_what_it_does_alone(dataset, network, tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0)
     size = {"train_size": 1000, "batch_size": 128, "precision": "bfloat16", "validation": 100}
-    runs = [run("erm", dataset, network, seed, **size) for seed in range(3)]
-    for wanted in runs:
-        loop.train(wanted, tmp_path / "alone", "cuda")
-    list(side_by_side.train(runs, "cuda", root=tmp_path / "beside", most=3))
+    runs = [run("fmfp", dataset, network, seed, **size) for seed in range(3)]
+    for wanted, folder in product(runs, ("alone", "again")):
+        loop.train(wanted, tmp_path / folder, "cuda")
+    if not same(tmp_path / "alone", tmp_path / "again", runs):
+        pytest.skip("these runs do not repeat alone")
+    together(runs, tmp_path / "beside", device="cuda")
     assert same(tmp_path / "alone", tmp_path / "beside", runs)
+
+    def stop(line):
+        if "  epoch 3/" in line:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        together(runs, tmp_path / "stopped", device="cuda", log=stop)
+    together(runs, tmp_path / "stopped", device="cuda")
+    assert same(tmp_path / "alone", tmp_path / "stopped", runs)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_gpu_trains_as_many_as_it_has_room_for_and_shares_their_seconds(tmp_path):
+    size = {"train_size": 1000, "batch_size": 128, "precision": "bfloat16"}
+    runs = [run("erm", "digits", "cnn", seed, **size) for seed in range(9)]
+    start = time.perf_counter()
+    records = [record for _, record in side_by_side.train(runs, "cuda", root=tmp_path)]
+    wall = time.perf_counter() - start
+    assert max(r.info["provenance"].get("side_by_side", 1) for r in records) == side_by_side.MOST
+    assert sum(r.info["provenance"]["seconds"] for r in records) <= wall

@@ -9,12 +9,13 @@ file                       what is in it
 ``.npz``, ``.pt``          ``logits`` or ``probs`` (n, k), ``labels`` (n,), or ``confidence`` and
                            ``correct`` (n,); optionally: the same with ``val_`` before the name,
                            ``groups`` (n,), ``weights`` (n,), ``class_names`` (k,)
-``.csv``, ``.parquet``     a column ``label``; columns of probabilities with a common prefix or
-``.feather``, ``.jsonl``   suffix, or named after the classes; or columns ``logit_NAME``; or a
-                           list, dict or vector of scores in each row; or ``confidence`` and
-                           ``correct``; optionally: the model's answers, ``group``, ``weight``,
-                           and ``split`` (``test`` or ``val``); text is separated by commas,
-                           semicolons or tabs, and may be ``.gz``
+a table                    ``.csv``, ``.parquet``, ``.feather`` or ``.jsonl``: a column
+                           ``label``; columns of probabilities with a common prefix or suffix, or
+                           named after the classes; or columns ``logit_NAME``; or a list, dict or
+                           vector of scores in each row; or ``confidence`` and ``correct``;
+                           optionally: the model's answers, ``group``, ``weight``, and ``split``
+                           (``test`` or ``val``); text is separated by commas, semicolons or tabs,
+                           and may be ``.gz``
 ``.json``                  a list of such rows, a table as pandas writes it, or arrays by name
 lm-evaluation-harness      ``samples_TASK.jsonl`` of ``--log_samples``: multiple choice
 fd-shifts                  ``raw_logits.npz``: one array, columns logits, label, data set

@@ -86,16 +86,19 @@ def bootstrap(
 
     Notes
     -----
-    Resampling adds noise, and a binned calibration error counts noise as error, so replicates lie
-    above the estimate. Their percentiles are therefore shifted until their mean is the estimate;
-    for a mean such as accuracy this changes next to nothing. The interval is about the number that
-    test sets of this size give, which for a well calibrated model is itself mostly noise: ask for
-    "excess_ece" as well as "ece".
+    Resampling adds noise, and a binned calibration error counts noise as error. So its replicates
+    lie above the estimate. The percentiles of every metric are therefore shifted by the distance
+    from the mean of the replicates to the estimate. For a mean such as accuracy this distance is
+    next to nothing.
 
-    From `many_rows.MANY` (50,000) samples on, unless a function of your own or a class-wise error
-    is asked for, resamples draw random blocks of samples and count them in bins of the score:
-    estimates stay exact, and ends differ by some 1 % of the width, less than another seed changes
-    them (see ``calibkit.many_rows``). Of fewer samples every one is drawn by itself.
+    The interval of the ECE says what other test sets of this size would give. For a well calibrated
+    model that ECE is itself mostly noise: ask for "excess_ece" as well as "ece".
+
+    Of fewer than 50,000 samples (`many_rows.MANY`) each is drawn by itself. Of more, random blocks
+    of samples are drawn and counted in bins of the score (see ``calibkit.many_rows``). Estimates
+    stay exact; ends differ by some 1 % of the width, less than with another seed. If a function of
+    your own or a class-wise error is asked for, each sample is drawn by itself, however many there
+    are.
 
     Examples
     --------
@@ -174,16 +177,22 @@ def compare(
 
     Notes
     -----
-    How much of the floor shows in an error depends on the model: all of it in a calibrated one,
-    none where every bin is far off. The difference of two excesses is right if both models show it,
-    that of two plain errors if neither does. The interval of an excess covers both cases, and so
-    excludes 0 only if neither assumption would explain the difference. In simulations with 10,000
-    samples and 15 bins, two calibrated models of 90 % and 44 % accuracy are told apart in 1 % of
-    test sets (by the plain ECE in 32 %, by the plain adaptive ECE in 72 %). A model that is 2
-    points off is told from a calibrated one in all test sets at 90 % accuracy, but in 36 % of them
-    at 44 %, where the accuracy of a bin has a standard error of 1.9 points. There the
-    likelihood ratio for bins that are off by 2 points, each to an unknown side, finds it in 73 %,
-    and the gap between mean confidence and accuracy, if all bins are off to one side, in 89 %.
+    The floor is the calibration error that chance alone would show; the excess is the error minus
+    the floor. The error of a calibrated model contains all of the floor. The error of a model whose
+    bins are all far off contains none of it. So the difference of two excesses is right if both
+    models are calibrated, and the difference of two plain errors is right if both are far off. The
+    interval of a difference of excesses encloses the intervals of both differences. It excludes 0
+    only if both of them do, on the same side.
+
+    How often does it exclude 0? In simulations with 10,000 samples and 15 bins:
+
+    - Two calibrated models of 90 % and 44 % accuracy: in 1 % of test sets. The interval of the
+      plain ECE excludes 0 in 32 %, that of the plain adaptive ECE in 72 %.
+    - A model that is 2 points off and a calibrated one, both of 90 % accuracy: in all test sets.
+    - The same at 44 % accuracy: in 36 %. There the accuracy of a bin has a standard error of 1.9
+      points. Other tests find the difference more often: a likelihood ratio for bins that are 2
+      points off, each to an unknown side, in 73 %; the gap between mean confidence and accuracy in
+      89 %, if all bins are off to one side.
 
     Examples
     --------
@@ -206,8 +215,9 @@ def compare_all(
     sample_weight: Weights = None,
     groups: "ArrayLike | None" = None,
 ) -> tuple[list[dict[str, Interval]], list[dict[str, Interval]]]:
-    """What `bootstrap` says of every model, and `compare` of every two, from the same resamples.
+    """Intervals of every model and of every difference of two models, from the same resamples.
 
+    The interval of a model is that of `bootstrap`, the interval of a difference that of `compare`.
     Intervals of differences hold jointly: with m pairs each is at the level 1 - (1 - level) / m
     (Bonferroni), so that the chance of any false verdict about a metric is at most 1 - level.
 

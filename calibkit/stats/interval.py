@@ -85,12 +85,13 @@ class Interval(NamedTuple):
         scale : float
             Factor from natural units to those shown, such as 100 for per cent.
         digits : int, optional
-            Decimals; more where an end of a clear difference would look like 0. By default, enough
-            for two digits of the half-width: one for 1.2, two for 0.12; more where an end that is
-            not 0 would look like 0. Without an interval, one if scaled, else three, less one for
-            each digit before the point.
+            Decimals. By default as many as show two digits of the half-width: none for 12, one for
+            1.2, two for 0.12. Without an interval, or if its ends are equal: one decimal if `scale`
+            is above 1; otherwise three, less one for each digit before the point. There are more,
+            up to six, if an end that is not 0 would look like 0; with `digits` given, only for a
+            clear difference (with `sign`, and both ends on one side of 0).
         unit : str
-            Put after the estimate, including its space.
+            Text after the estimate, or with `half` after the half-width; it starts with its space.
         sign : bool
             Whether positive numbers get a plus sign, as differences should; what is rounded to 0
             has none.

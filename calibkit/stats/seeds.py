@@ -81,8 +81,9 @@ def mean_over_seeds(
     r"""Mean of a metric over runs that share a test set, with the uncertainty of both.
 
     The interval covers two sources of uncertainty, the sampling of the test set and the seed. It
-    is for the mean of infinitely many seeds on all data of that kind. With k
-    runs of variance S², v_i the variance of run i over the resamples and V that of their mean,
+    is for the mean of infinitely many seeds on all data of that kind. There are k runs, and S² is
+    the variance of their values. Over the resamples, v_i is the variance of run i, and V is the
+    variance of the mean of all runs:
 
     .. math::
         H &= \tfrac{k}{k-1}\,(\bar v - V)

@@ -67,7 +67,8 @@ class Card:
         lines = [escape(f"{said} ({'; '.join(its)})") for said, its in where.items()]
         below = {"selector": "caption", "props": "caption-side: bottom; text-align: left"}
         shown = page.table(pd.DataFrame(counts(self.rows)).T).set_table_styles([below])
-        return shown.set_caption("<br>".join(["Reversed:", *lines])) if lines else shown
+        text = "<br>".join(["Claims that are reversed here:", *lines])
+        return shown.set_caption(text) if lines else shown
 
     def _repr_html_(self) -> str:
         from calibkit.report import html

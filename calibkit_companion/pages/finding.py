@@ -68,7 +68,8 @@ class Finding:
         if len(rows) <= (_SENTENCES if alike else _OPEN):
             lines = [f"{_place(row)}: " * several + wording.sentence(row) for row in rows]
             return f"<small>{'<br>'.join(lines)}</small>"
-        columns = ["Method", *["Setting"] * several, "Difference", "Outcome"]
+        first = "Method" if any(row.of.method for row in rows) else "Model"
+        columns = [first, *["Setting"] * several, "Difference", "Outcome"]
         return _table(columns, {heading: list(group) for heading, group in groups.items()})
 
     def _about(self) -> str:

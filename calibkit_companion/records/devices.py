@@ -46,11 +46,13 @@ class Effect(NamedTuple):
     ----------
     estimate, error : the difference GPU − CPU, and its standard error
     runs : how many runs it is estimated from
+    between_seeds : the standard deviation of the difference of two runs that differ in seed alone
     """
 
     estimate: float
     error: float
     runs: int
+    between_seeds: float
 
 
 def effect(key: Key) -> Effect | None:
@@ -104,7 +106,7 @@ def within(groups: Iterable[Iterable[tuple[bool, float]]]) -> Effect | None:
     Examples
     --------
     >>> within([[(False, 1.0), (True, 2.0)], [(False, 5.0), (True, 8.0)]])
-    Effect(estimate=2.0, error=1.0, runs=4)
+    Effect(estimate=2.0, error=1.0, runs=4, between_seeds=1.4142135623730951)
     """
     on_gpu, numbers, used = [], [], 0
     for group in groups:
@@ -120,5 +122,5 @@ def within(groups: Iterable[Iterable[tuple[bool, float]]]) -> Effect | None:
     if freedom < 1:
         return None
     estimate = x @ y / spread
-    error = sqrt(((y - estimate * x) ** 2).sum() / freedom / spread)
-    return Effect(float(estimate), error, len(x))
+    variance = ((y - estimate * x) ** 2).sum() / freedom
+    return Effect(float(estimate), sqrt(variance / spread), len(x), sqrt(2 * variance))

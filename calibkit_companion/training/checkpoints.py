@@ -9,18 +9,22 @@ import hashlib
 import io
 import json
 import os
+from collections.abc import Generator
 
 import torch
+from torch import Tensor
+from torch.utils._pytree import tree_map_only
 
 import calibkit
 from calibkit_companion.records import folders
+from calibkit_companion.training import turns
 
 # Attributes of a `loop.Training` that a checkpoint keeps besides weights and random states.
 CONTINUED = "epoch history wrong_until early followed kept seconds samples passes".split()
 
 
-def save(training, spent: float) -> None:
-    """Write a checkpoint with everything that decides how a run continues.
+def saving(training, spent: float) -> Generator[turns.Ready, None, None]:
+    """Write a checkpoint with everything that decides how a run continues, in turns with others.
 
     Parameters
     ----------
@@ -39,6 +43,12 @@ def save(training, spent: float) -> None:
         "random_of_gpu": torch.cuda.get_rng_state(device) if device.type == "cuda" else None,
         "rng": json.dumps(training.rng.bit_generator.state),
     }
+    copy = tree_map_only(Tensor, lambda each: each.detach().to("cpu", copy=True), state)
+    yield from turns.result(training.company.worker.submit(_write, copy, training))
+
+
+def _write(state: dict, training) -> None:
+    """Write a state into the checkpoint file of a training."""
     buffer = io.BytesIO()
     torch.save(state, buffer)
     content = buffer.getvalue()

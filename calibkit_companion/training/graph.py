@@ -23,6 +23,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from calibkit_companion.training import machine
 from calibkit_companion.training.objectives import Batch, Objective, tensor
 
 # Steps before a recording: they create the momenta, and libraries choose their kernels.
@@ -333,7 +334,7 @@ class Steps:
         except RuntimeError as error:
             while error.__context__:  # ending a failed recording raises another error
                 error = error.__context__
-            if isinstance(error, torch.OutOfMemoryError) and self.training.company.runs > 1:
+            if machine.lacks_memory(error) and self.training.company.runs > 1:
                 raise error from None  # fewer runs at once leave room for the graph
             why = str(error).partition("\n")[0]
             self.training.log(f"{self.training.run.name}: trains without a CUDA graph ({why})")
@@ -351,21 +352,22 @@ class Steps:
         """
         training, draw = self.training, self.training.draw
         chosen = [draw.choose(len(batch), training.rng) for batch in batches]
-        streamed = not isinstance(training.splits["train"].inputs, Tensor)
-        decoded = training.training_batches(batches) if streamed else None
+        decoded = training.training_batches(batches) if training.streamed else None
         numbers = len(batches[0]) * training.training_set.mean.numel()  # input numbers of a batch
-        size = 1 if streamed else max(1, PART // numbers)  # batches that are augmented together
+        size = (
+            1 if training.streamed else max(1, PART // numbers)
+        )  # batches that are augmented together
         full = sum(len(batch) == len(batches[0]) for batch in batches)
-        for stretch in ((0, full), (full, len(batches))):
-            of_stretch = [
-                tensor(np.stack(column)).to(training.device)
-                for column in zip(*chosen[slice(*stretch)], strict=True)
-            ]
+        stretches = ((0, full), (full, len(batches)))
+        columns = [list(zip(*chosen[slice(*stretch)], strict=True)) for stretch in stretches]
+        # A copy to a GPU waits for the steps before it, so all copies come first.
+        copied = [[tensor(np.stack(each)).to(training.device) for each in c] for c in columns]
+        for stretch, of_stretch in zip(stretches, copied, strict=True):
             for start in range(*stretch, size):
                 stop = min(start + size, stretch[1])
                 index = torch.stack(list(batches[start:stop]))
                 labels = training.labels[index]
-                inputs = next(decoded)[None] if streamed else self._inputs(index)
+                inputs = next(decoded)[None] if decoded else self._inputs(index)
                 own = [each[start - stretch[0] : stop - stretch[0]] for each in of_stretch]
                 if draw.partners:
                     own[-1] = self._inputs(draw.partners.located(labels, own[-1]))

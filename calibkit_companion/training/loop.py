@@ -191,6 +191,7 @@ class Training(Measured):
             torch.set_num_threads(1)
             machine.keep_memory()
         super().__init__(run, company or turns.Company(place), log)
+        self.company.streamed += self.streamed
         protocol, self.mode = run.protocol, mode
         self.bfloat16 = protocol.precision == "bfloat16"
         rounded = self.bfloat16 and not machine.computes_bfloat16(place)
@@ -289,7 +290,7 @@ class Training(Measured):
             now = time.perf_counter()
             if self.checkpoint and not last and now - saved >= CHECKPOINT_SECONDS:
                 yield from self.noting()
-                checkpoints.save(self, self.spent + clock() - began)
+                yield from checkpoints.saving(self, self.spent + clock() - began)
                 saved = now
         yield from self.noting()
         self.final = network
@@ -350,10 +351,10 @@ class Training(Measured):
                 now = turns.reached(self.device)
                 yield before
                 before = now
-        if swa and epoch > protocol.swa_start:
-            self.average.update_parameters(network)
-        self.samples += len(order)
         yield turns.reached(self.device)
+        if swa and epoch > protocol.swa_start:
+            self.average.update_parameters(network)  # waits for the GPU
+        self.samples += len(order)
         return float(self.total) / len(batches)
 
     def _learned(self, batches: Sequence[Tensor], rate: float, sharp: bool) -> Iterator[None]:
@@ -424,6 +425,7 @@ class Training(Measured):
 
     def free(self) -> None:
         """Free the memory of the CUDA graph; afterwards the run takes no more steps."""
+        self.company.streamed -= self.streamed
         if self.steps:
             self.steps.free()
             self.steps = None

@@ -70,6 +70,23 @@ def computes_bfloat16(device: torch.device) -> bool:
     return "avx512_bf16" in flags or "amx_bf16" in flags
 
 
+def lacks_memory(error: BaseException) -> bool:
+    """Whether an error says that the memory of a GPU is full.
+
+    PyTorch's allocator raises a class of its own. CUDA, which needs memory for graphs and kernels,
+    and cuBLAS and cuDNN raise a RuntimeError.
+
+    Parameters
+    ----------
+    error : an error of a training step
+    """
+    if isinstance(error, torch.OutOfMemoryError):
+        return True
+    said = str(error)
+    signs = ("CUDA error: out of memory", "STATUS_ALLOC_FAILED")
+    return isinstance(error, RuntimeError) and any(sign in said for sign in signs)
+
+
 def _processor() -> str:
     """Return the name of the processor."""
     try:  # Linux leaves platform.processor() empty

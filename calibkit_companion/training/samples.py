@@ -50,6 +50,8 @@ class Samples:
         loaded[key] = self.loaded
         self.data, self.splits = self.loaded.data, dict(self.loaded.splits)
         self.labels = self.splits["train"].labels
+        # Whether worker processes decode the images during the training.
+        self.streamed = not isinstance(self.splits["train"].inputs, Tensor)
         self.scale = [torch.tensor(x, device=device) for x in (self.data.mean, self.data.std)]
         self.crops = torch.Generator(device).manual_seed(run.seed)
         self.shape = tuple(self.data.train.inputs.shape[1:])

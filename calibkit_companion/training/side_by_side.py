@@ -13,6 +13,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +24,9 @@ from calibkit_companion.experiments.run import Run
 from calibkit_companion.records.record import Record
 from calibkit_companion.training import loop, machine, turns
 
-MOST = 8  # most runs side by side; one thread launches the steps of all of them
+# Most runs side by side: a GPU takes work from eight streams at once
+# (CUDA_DEVICE_MAX_CONNECTIONS, if it is not set).
+MOST = 8
 SHARE = 0.8  # of the free memory of the GPU that further runs may take
 
 
@@ -112,8 +115,7 @@ class _Together:
 
     def train(self, runs: list[Run]) -> Iterator[tuple[Run, Record | None]]:
         """Train runs; see `train`."""
-        # A method or network of one's own may keep numbers in its file: it has no neighbours.
-        self.waiting = deque(sorted(runs, key=lambda run: bool(run.own)))
+        self.waiting = deque(sorted(runs, key=self._alone))
         self.company = turns.Company(self.device, turns.THREADS)
         try:
             while self.waiting or self.seats:
@@ -136,18 +138,22 @@ class _Together:
         if self.measure and self.company.epochs:
             self.limit, self.measure = min(self.limit, 1 + self._room()), False
         while self.waiting and len(self.seats) < (1 if self.measure else self.limit):
-            run = self.waiting[0]
-            lone = [seat.run for seat in self.seats if self._alone(seat.run)]
-            if lone or (self.seats and self._alone(run)):
+            # Each run that decodes images has as many processes as there are cores.
+            together = [*(seat.run for seat in self.seats), self.waiting[0]]
+            if self.seats and (self.company.streamed or any(map(self._alone, together))):
                 return
-            self.waiting.popleft()
+            run = self.waiting.popleft()
             place = self.free.pop() if self.free else turns.Place(self.device)
             asked = self.root, self.log, "", self.again, run in self.last
             self.seats.append(_Seat(run, place, loop.in_turns(run, self.company, *asked)))
             self.company.count(len(self.seats))
 
     def _alone(self, run: Run) -> bool:
-        """Whether a run must have no neighbours; waiting for another process would stop them."""
+        """Whether a run must have no neighbours.
+
+        A method or network of one's own may keep numbers in its file, where runs would mix them. A
+        run that another process is training is waited for, and neighbours would wait, too.
+        """
         return bool(run.own) or run in self.last
 
     def _room(self) -> int:
@@ -167,12 +173,10 @@ class _Together:
         except Timeout:
             self.last.add(run)
             self.waiting.append(run)
-        except torch.OutOfMemoryError as error:
-            lacking = len(self.seats) > 1
+        except Exception as error:
+            lacking = len(self.seats) > 1 and machine.lacks_memory(error)
             if not lacking:
                 self._fail(run, error)
-        except Exception as error:
-            self._fail(run, error)
         self.seats.remove(seat)
         self.free.append(seat.place)
         self.company.count(len(self.seats))
@@ -183,7 +187,8 @@ class _Together:
             self.log(f"{run.name}: out of memory; from here on {many}")
         if record is None and self.device.type == "cuda":
             gc.collect()
-            torch.cuda.empty_cache()
+            with suppress(RuntimeError):  # before PyTorch 2.12, after a recording that failed
+                torch.cuda.empty_cache()
         if record is not None or run in self.last:
             yield run, record
 

@@ -129,6 +129,7 @@ class Company:
         self.begun: dict[tuple, Future] = {}  # jobs that are done once for all runs
         self.runs = self.most = 1  # number of runs side by side: now, and at most until now
         self.epochs = 0  # finished epochs of all runs
+        self.streamed = 0  # runs whose images worker processes decode
         self._elapsed, self._since = 0.0, time.perf_counter()
 
     def clock(self) -> float:
@@ -191,6 +192,7 @@ class Place:
     def __init__(self, device: torch.device):
         self.device, self.random = device, torch.get_rng_state()
         if device.type == "cuda":
+            torch.cuda.init()  # makes the default generators
             self.stream, self.generator = torch.cuda.Stream(device), torch.Generator(device)
 
     @contextmanager
