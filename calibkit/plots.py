@@ -86,7 +86,7 @@ def style(points: float | None = None) -> _GeneratorContextManager[None]:
     ----------
     points : float, optional
         Size of all text; lines are scaled with it. Take 8 for a figure that is shown as wide as
-        it is drawn, `calibkit.plots.WIDTH` = 6.9 inches. By default text has 10 to 12 points, for
+        it is drawn, ``calibkit.plots.WIDTH`` = 6.9 inches. By default text has 10 to 12 points, for
         figures that a page shrinks.
 
     Returns

@@ -96,7 +96,7 @@ def bootstrap(
     model that ECE is itself mostly noise: ask for "excess_ece" as well as "ece".
 
     Of fewer than 50,000 samples each is drawn by itself. From there on, random blocks of samples
-    are drawn and counted in bins of the score (`calibkit.many_rows`). Estimates stay exact; ends
+    are drawn and counted in bins of the score (``calibkit.many_rows``). Estimates stay exact; ends
     differ by some 1 % of the width, less than with another seed. If a function of your own or a
     class-wise error is asked for, each sample is drawn by itself, however many there are.
 
