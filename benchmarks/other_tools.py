@@ -55,8 +55,8 @@ def samples() -> dict[str, np.ndarray]:
     - ``votes``: the probability rounded to the share of 20 votes;
     - ``rare``, ``rare_claimed``: an event in 6 of 100 samples, and its true probability;
       ``levels``: the same probability in five levels, 0 to 1;
-    - ``separated``, ``separated_claimed``: an event and an over-confident score that separates it
-      nearly without error;
+    - ``separated``, ``separated_claimed``: an event and a score that orders it nearly without
+      error, but lies too near one half;
     - ``logits`` (N, 4), ``labels``: an over-confident classifier; ``drawn``: labels for which the
       same logits are calibrated; ``coarse``: the logits in few steps.
     """

@@ -2,6 +2,8 @@
 
 Each loss can be called in two ways::
 
+    from calibkit.losses import focal
+
     focal(logits, targets, gamma=3.0)   # values, shape (B,)
     focal(gamma=3.0)                    # a loss function (logits, targets) -> (B,)
 

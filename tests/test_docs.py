@@ -244,6 +244,14 @@ def test_constants_of_the_report_have_the_values_that_its_page_gives():
         assert shown == expected, name
 
 
+def test_reference_names_every_network_and_every_data_set():
+    from calibkit_companion.training.networks import NETWORKS
+
+    rows = re.findall(r"^\| (`.+?) \|", (ROOT / "book/api_training.md").read_text(), re.M)
+    named = re.findall(r"`(\w+)`", " ".join(rows))
+    assert sorted(named) == sorted([*NETWORKS, *(row["name"] for row in data.listing())])
+
+
 REFERENCE_PAGES = "".join(p.read_text() for p in sorted((ROOT / "book").glob("api*.md")))
 REFERENCE = re.findall(r"automodule:: calibkit\.(\w+)$", REFERENCE_PAGES, re.M)
 FUNCTIONS = [

@@ -21,7 +21,8 @@ class Checks(Facts):
     overlap : int
         Number of test samples with exactly the scores of a validation sample.
     tied : int
-        Number of test samples for which chance explains that: see `_tied`.
+        Number of test samples that would have the scores of a validation sample by chance, since
+        many samples have equal scores, as those of a decision tree.
     majority : float
         Share of the most common class, a fraction of 1.
     classes_seen : int

@@ -98,7 +98,10 @@ class Predictions:
 
     @cached_property
     def kind(self) -> Classes | Pairs:
-        """Whether scores are those of classes or confidences of answers, with their methods."""
+        """The kind of scores, of classes or confidences of answers, as an object.
+
+        Its methods compute what differs between the two.
+        """
         if self.confidences is not None:
             return Pairs()
         return Classes(self.class_names, self.positive)

@@ -357,10 +357,12 @@ def counted(flag: Array, y: Array, design: Design | None = None) -> Counts:
 
 
 def default_rules(base_rate: float) -> list[tuple[str, float]]:
-    """The rules for thresholds that a report shows by default.
+    """The rules for thresholds that a report shows by default, for a share of positives.
 
-    >>> default_rules(0.4)[:2]
-    [('cost_ratio', 10.0), ('precision', 0.9)]
+    >>> for share in (0.01, 0.4):
+    ...     print(*(f"{rule} {value:g}" for rule, value in default_rules(share)), sep=", ")
+    cost_ratio 10, cost_ratio 100, budget 0.01, budget 0.05, precision 0.5, recall 0.9
+    cost_ratio 10, precision 0.9, precision 0.95, recall 0.9, recall 0.95
     """
     if base_rate < RARE:
         rules = [("cost_ratio", 10.0), ("cost_ratio", 100.0), ("budget", 0.01), ("budget", 0.05)]

@@ -62,7 +62,8 @@ class Dataset:
     name : str
         Name of the data set.
     train, validation, test : Split
-        Disjoint samples. Training and validation are empty for a data set that is only for tests.
+        Disjoint samples; but after ``load(..., validation="test")`` the validation set is the test
+        set. Training and validation are empty for a data set that is only for tests.
     classes : tuple of str
         Names of the classes.
     mean, std : tuple of float
