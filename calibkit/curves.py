@@ -543,8 +543,10 @@ def prepare_gradient_norms(
 
     Parameters
     ----------
-    brier, norm : array_like (n,) or list of them, one per seed
-        Brier score, 0 to 2, and gradient norm of each training sample.
+    brier : array_like (n,) or list of them, one per seed
+        Brier score of each training sample, 0 to 2.
+    norm : array_like (n,) or list of them, one per seed
+        Gradient norm of each training sample, in the same order.
     exponent : float, optional
         ``(gamma + 1) / 2`` if the loss has this law.
     bins : int
@@ -611,8 +613,10 @@ def gradient_spread(brier: ArrayLike, norm: ArrayLike, parts: int = 10) -> float
 
     Parameters
     ----------
-    brier, norm : array_like (n,)
-        Brier score and gradient norm of each sample. Samples with a norm of 0 are left out.
+    brier : array_like (n,)
+        Brier score of each sample, 0 to 2.
+    norm : array_like (n,)
+        Gradient norm of each sample, in the same order. Samples with a norm of 0 are left out.
     parts : int
         Number of groups of about equal Brier score.
 

@@ -684,8 +684,10 @@ def gradient_norms(
         One of ``gradients(...)["moments"]``.
     loss : str
         As in `show_gradients`.
-    gamma, beta : float
-        Parameters of the loss; ignored if it has none.
+    gamma : float
+        Exponent γ of the loss; ignored if it has none.
+    beta : float
+        The β of the norm ‖p − y‖_β in the loss; ignored if it has none.
 
     Returns
     -------

@@ -1,8 +1,10 @@
-"""Figures of the book. Each is two functions: ``prepare_x`` returns numbers, ``plot_x`` draws them.
+"""Figures of the book. ``prepare_x`` returns numbers, and ``plot_x`` draws them.
 
-The functions ``prepare_x`` of `calibkit.curves` take arrays and draw nothing: one array is one run,
-a list of arrays is one run per seed. The functions ``plot_x`` take the numbers that ``prepare_x``
-returns, draw them, and return the axes. Functions that draw several methods in one figure take
+The functions ``prepare_x`` take arrays and draw nothing: one array is one run, a list of arrays is
+one run per seed. They are defined in `calibkit.curves`. The functions ``plot_x`` take the numbers,
+draw them, and return the axes. `plot_reliability_lines` draws what `prepare_reliability` returns,
+and `plot_overfitting_grid` what `prepare_overfitting` returns. `forest_before_after` draws a table
+of intervals. Functions that draw several methods in one figure take
 ``{method: numbers}``; `panels` draws a figure with one panel per method, epoch or treatment.
 
 Where a figure draws an interval, it is over seeds the 95 % Student-t interval of the mean, which
@@ -84,7 +86,8 @@ def style(points: float | None = None) -> _GeneratorContextManager[None]:
     ----------
     points : float, optional
         Size of all text; lines are scaled with it. Take 8 for a figure that is shown as wide as
-        it is drawn (`WIDTH`). By default text has 10 to 12 points, for figures that a page shrinks.
+        it is drawn, ``calibkit.plots.WIDTH`` = 6.9 inches. By default text has 10 to 12 points, for
+        figures that a page shrinks.
 
     Returns
     -------
@@ -521,11 +524,11 @@ def plot_overfitting_grid(
     -------
     Figure
         One row per metric; as wide as a page, or as a phone if there is one column. Thick lines
-        are means, thin lines single seeds. If the numbers have stretches, a bar shows the mean over
-        each stretch, and an arrow leads from the first to the second. Otherwise a ring shows the
-        best epoch of the mean, and the number is the mean loss of the seeds since the epoch that is
-        best for the other seeds. It has no interval, because these losses depend on each other. It
-        may count as a loss what is the luck of a test set that all seeds share.
+        are means, thin lines single seeds. If the numbers have stretches (two ranges of epochs, see
+        `prepare_overfitting`), a bar shows the mean over each, and an arrow leads from the first to
+        the second. Otherwise a ring marks the best epoch of the mean. The number is then the mean
+        change since the best epoch, which for each seed is chosen by the other seeds. It has no
+        interval.
 
     Raises
     ------

@@ -2,9 +2,10 @@
 
 A 0 has no logarithm, and it seldom claims that something never happens. With two decimals, every
 probability below 0.005 is printed as 0. Seven neighbours give a class 0 to 7 votes. Half precision
-has no number between 0 and 6e-8. The function `of` finds out from the numbers how they were
-rounded, and with it what a 0 counts as. The function `log_probs` takes logarithms accordingly. All
-of calibkit uses these two functions.
+has no number between 0 and 6e-8. ``calibkit.precision.of(probs)`` finds out from the numbers how
+they were rounded, and what a 0 counts as. With its ``floor``,
+``calibkit.precision.log_probs(probs, floor)`` takes logarithms accordingly. All of calibkit uses
+these two functions.
 
 =============  ===========================================  ======================================
 kind           how it is recognised                         a 0 counts as
@@ -215,8 +216,8 @@ def log_probs(probs: Array, floor: Floor | float | None = None) -> Array:
     probs : array of floats, shape (n, k) or (n,)
         Probabilities.
     floor : Floor or float, optional
-        What a 0 counts as: a Floor, or what `as_floor` accepts. None or 0: the smallest normal
-        number of the type.
+        What a 0 counts as: a Floor, such as ``of(probs).floor``, or one number for both of its
+        fields. None or 0: the smallest normal number of the type.
 
     Returns
     -------

@@ -503,6 +503,19 @@ def test_of_an_undecided_claim_what_goes_against_it_is_shown_first():
     assert Joined("all", parts[:2]).deciding() is weak
 
 
+def test_an_undecided_claim_shows_what_keeps_it_open():
+    """Of what is not clear enough, first what is unclear at 95 %, then at the level given."""
+    yes, no, weak, weaker = part(YES), part(NO), part([0.3, 0.5, 0.4]), part([0.3, 0.6, 0.4])
+    unclear = part([0.2, 0.3, -0.3])
+    some = Joined("nearly all", [yes, yes, no, weaker, unclear])
+    assert some.word() == "unclear" and weaker.word(0.05 / 2) == "unclear"
+    assert weaker.word() == "holds" and some.deciding() is unclear
+    some = Joined("nearly all", [yes, yes, no, weak, weaker])
+    assert [p.word(0.025) for p in (weak, weaker)] == ["holds", "unclear"]
+    assert weak.word(0.025 / 2) == some.word(0.025) == "unclear"
+    assert some.deciding(0.025) is weaker and weak.clarity() > weaker.clarity()
+
+
 def test_nested_quantifiers():
     inner = Joined("all", [part(YES), part(NO)])
     assert Joined("any", [inner, part(YES)]).word() == "holds"
@@ -863,11 +876,12 @@ def test_command_line(capsys):
     assert cli.main(["claims", "--edition", "smoke", "--paper", "bsce", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     names = "claim setting precondition outcome comparison estimate low high seeds printed"
-    names += " level looks needed everything without marked"
+    names += " level looks needed everything without counted marked"
     assert all(list(row) == names.split() for row in rows)
     assert all(row["outcome"] in claims.OUTCOMES for row in rows)
     identity = next(row for row in rows if row["claim"] == "bsce-c08")
-    assert identity["outcome"] == "holds" and identity["estimate"] < 1e-9
+    assert identity["outcome"] == "holds" and identity["counted"] == "reproduced"
+    assert identity["estimate"] < 1e-9
     assert cli.main(["claims", "--paper", "nobody"]) == 2
 
 
@@ -945,6 +959,23 @@ def test_a_failure_that_refutes_nothing_is_unclear_and_told():
     other = replace(here, name="other", column="other")
     rows = judging._rows(replace(by_id("fmfp-c16"), **most), [here, other])
     assert [row.outcome for row in rows] == ["reversed", "reversed"]
+
+
+def test_a_setting_that_alone_holds_of_most_says_so():
+    write("erm", separation=0.5, seeds=4)
+    write("fmfp", separation=3.0, seeds=4)
+    most, here = {"presumes": {}, "across": "most"}, place(seeds=4)
+    found = judged("fmfp-c16", here, **most)
+    assert found.outcome == "holds"
+    assert found.precondition == (
+        "It holds here. Its paper claims it, by its words or its tables, for most settings. "
+        "One setting does not reproduce that."
+    )
+    other = replace(here, name="other", column="other")
+    rows = judging._rows(replace(by_id("fmfp-c16"), **most), [here, other])
+    assert [(row.outcome, row.precondition) for row in rows] == [("holds", "")] * 2
+    for changed in ({"across": "all"}, {"across": "any", "exists": True}):
+        assert judged("fmfp-c16", here, **(most | changed)).precondition == ""
 
 
 # --- numbers that only claims ask for -------------------------------------------------------------

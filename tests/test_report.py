@@ -615,7 +615,7 @@ def test_another_map_than_the_temperature_is_recommended_only_if_it_is_better_be
 
 
 def test_of_few_samples_a_class_the_structured_matrix_is_not_tried(tmp_path):
-    words = "Structured matrix scaling was not tried: it needs at least 50 samples per class"
+    words = "Structured matrix scaling was not tried: a report tries it from 50 samples per class"
     for n, validation, tried in (
         (498, 0, False),
         (500, 0, True),

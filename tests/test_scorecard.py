@@ -71,6 +71,8 @@ def test_a_line_counts_its_claims_and_rests_on_the_settings_that_decide():
     }
     assert found["reproduced"][0].rests == {"holds": "On a; On b"}
     assert found["not reproduced"][0].rests == {"reversed": "On a"}
+    assert found["unclear"][1].rests == {"unclear": "holds in one setting (On a), claimed for most"}
+    assert "◇ unclear holds in one setting (On a), claimed for most" in text(claims.Card(rows))
     said = text(claims.Scorecard(rows))
     assert "6 claims" in said and "2 reproduced 1 of these computed" in said
     assert "1 not tested" in said
@@ -129,6 +131,34 @@ def test_a_card_has_the_comparisons_both_words_and_the_level():
     for one in found.compared():
         assert one.comparison in said and one.measured in said and one.claimed in said
     assert {one.claimed.partition(",")[0] for one in found.compared()} == {"above 0", "below 0"}
+
+
+def test_a_claim_for_most_that_holds_once_names_also_the_settings_that_leave_it_open():
+    rows = [row("bsce-c02", "a", "holds")]
+    rows += [row("bsce-c02", column, "unclear") for column in "bc"]
+    rows += [row("bsce-c02", "d", "unclear (precondition)")]
+    (told,) = fates.told(rows, "bsce")
+    assert told.fate == "unclear"
+    assert told.rests == {
+        "unclear": "holds in one setting (On a), claimed for most; unclear in 2 settings",
+        "unclear (precondition)": "On d",
+    }
+
+
+@pytest.mark.parametrize(
+    ("at_level", "said", "unsaid"),
+    [
+        ("unclear", "At the wider interval of the verdict it is not.", "by luck"),
+        ("holds", "One of several comparisons can be clear by luck", "wider interval"),
+    ],
+)
+def test_a_card_gives_the_one_reason_why_what_is_clear_by_itself_does_not_decide(
+    at_level, said, unsaid
+):
+    found = row("bsce-c02", "a", "unclear", alone="holds", at_level=at_level, seeds=3)
+    shown = text(claims.Card([found]))
+    assert f"At 95 % the comparison above is clear by itself. {said}" in shown
+    assert unsaid not in shown
 
 
 def test_the_cost_is_that_of_the_records():

@@ -154,8 +154,8 @@ def excess_ece(
     test set. So compare models by it: their plain calibration errors cannot be compared if their
     floors differ. If the miscalibration is large, the excess understates it by up to the floor.
 
-    Other arguments as in `ece`: `probs` (n, k) and `labels` (n,), or except for "classwise_ece"
-    confidences (n,) and whether each answer is right (n,).
+    Other arguments as in `ece`: `probs` (n, k) and `labels` (n,); or, but not for
+    "classwise_ece", confidences (n,) and whether each answer is right (n,).
 
     Parameters
     ----------

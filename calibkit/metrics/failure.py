@@ -29,7 +29,7 @@ def auroc(confidence: ArrayLike, correct: ArrayLike, *, sample_weight: Weights =
               \tfrac12 P(\hat p_\text{right} = \hat p_\text{wrong})
 
     The positive class is a right prediction (Zhu et al. 2022; "refinement" in Singh et al. 2021,
-    eq. 4, where the correction term must count the positives).
+    whose eq. 4 has a misprint: its correction term should use the number of positives).
 
     Parameters
     ----------
@@ -228,12 +228,13 @@ def aurc_of(failures: "Failures | Ranking") -> float:
 
 
 def eaurc(confidence: ArrayLike, correct: ArrayLike, *, sample_weight: Weights = None) -> float:
-    r"""Excess AURC: the AURC minus that of a perfect ranking of the same predictions.
+    r"""Excess AURC: the AURC minus that of a perfect ranking with the same error rate.
 
     .. math:: \text{E-AURC} = \mathrm{AURC} - \big(r + (1 - r)\ln(1 - r)\big)
 
     with error rate r. The bracket is the AURC of a perfect ranking of infinitely many samples, as
-    in Zhu et al. 2022 (whose tables print 1000 times this value).
+    in Zhu et al. 2022 (whose tables print 1000 times this value). So a perfect ranking of few
+    samples has an E-AURC above 0.
 
     Other arguments as in `auroc`: `confidence` (n,) and `correct` (n,).
 
@@ -256,20 +257,22 @@ def eaurc(confidence: ArrayLike, correct: ArrayLike, *, sample_weight: Weights =
 
 
 def eaurc_of(failures: "Failures | Ranking") -> float:
-    """The AURC, less that of a perfect ranking of the same predictions."""
+    """The AURC, less that of a perfect ranking of many predictions with the same error rate."""
     risk = failures.all_wrong / failures.n
     optimal = risk + (1 - risk) * math.log1p(-risk) if risk < 1 else 1.0
     return aurc_of(failures) - optimal
 
 
 def augrc(confidence: ArrayLike, correct: ArrayLike, *, sample_weight: Weights = None) -> float:
-    r"""Area under the generalised risk-coverage curve, whose risk is wrong and accepted over all.
+    r"""Area under the generalised risk-coverage curve (AUGRC).
 
     .. math:: \mathrm{AUGRC} = (1 - \mathrm{AUROC})\,r(1 - r) + \tfrac12 r^2
 
-    with error rate r (Traub et al., 2024), by trapezoids. It is the chance that a prediction is
-    wrong and accepted, averaged over the coverages. Each wrong prediction adds the share of
-    predictions ranked below it; `aurc` gives the highest confidences far more weight.
+    with error rate r (Traub et al., 2024), by trapezoids. The generalised risk is the number of
+    predictions that are both accepted and wrong, divided by the number n of all predictions; the
+    AUGRC is its mean over the coverages. Each wrong prediction adds 1 / n of the share of
+    predictions ranked below it (half of itself included); `aurc` gives the highest confidences far
+    more weight.
 
     Arguments as in `auroc`: `confidence` (n,) and `correct` (n,).
 

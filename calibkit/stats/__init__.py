@@ -6,7 +6,8 @@ another model (`seed_interval`). `mean_over_seeds` joins the two, from resamples
 (`replicates`) that all runs share.
 
 A bootstrap replicate here is a change of counts, not a new array: confidences are sorted once, and
-each replicate says how often each of them was drawn. Of many samples, `many_rows` draws blocks.
+each replicate says how often each of them was drawn. With 50,000 samples or more, random blocks of
+samples are drawn in place of single ones (see `bootstrap`).
 
 Calibration errors are compared by their excess over what chance alone would show (see
 `calibkit.metrics.ece_floor`): the plain errors of two calibrated models differ if their accuracies

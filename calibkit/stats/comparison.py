@@ -48,10 +48,11 @@ def bootstrap(
     labels : array or tensor of integers, shape (m,)
         True classes, 0 to k - 1; None without logits.
     metric_names : sequence of str or callable
-        Any of the names in `calibkit.metrics.ranked_metrics`, ``risk_at_coverage_`` and
-        ``coverage_at_risk_`` followed by any number, and of logits "nll", "brier",
-        "classwise_ece", its floor and its excess; with their default number of bins. Or functions
-        of (confidence, correct), such as ``partial(metrics.fpr_at_tpr, tpr=0.9)``: slower.
+        Names of `calibkit.metrics.ranked_metrics`, such as "auroc". Also "risk_at_coverage_0.9" and
+        "coverage_at_risk_0.01", with any number. Logits have "nll", "brier", "classwise_ece",
+        "classwise_ece_floor" and "excess_classwise_ece", too. Metrics with bins take their default
+        number of bins. Or functions of (confidence, correct), such as
+        ``partial(metrics.fpr_at_tpr, tpr=0.9)``: slower.
     n : int
         Replicates, at least 2. Each draws m samples with replacement.
     seed : int
@@ -73,9 +74,9 @@ def bootstrap(
     -------
     dict of str to Interval
         The estimate is the metric on all samples, not the mean of the replicates. Replicates in
-        which a metric is undefined are left out; if it is undefined on all samples, all three
-        numbers are ``nan``, with one `UndefinedMetricWarning`. Ends stay in the range of the metric
-        and enclose the estimate.
+        which a metric is undefined are left out; if it is undefined on the test set itself, all
+        three numbers are ``nan``, with one `UndefinedMetricWarning`. Ends stay in the range of the
+        metric and enclose the estimate.
 
     Raises
     ------
@@ -94,11 +95,10 @@ def bootstrap(
     The interval of the ECE says what other test sets of this size would give. For a well calibrated
     model that ECE is itself mostly noise: ask for "excess_ece" as well as "ece".
 
-    Of fewer than 50,000 samples (`many_rows.MANY`) each is drawn by itself. Of more, random blocks
-    of samples are drawn and counted in bins of the score (see ``calibkit.many_rows``). Estimates
-    stay exact; ends differ by some 1 % of the width, less than with another seed. If a function of
-    your own or a class-wise error is asked for, each sample is drawn by itself, however many there
-    are.
+    Of fewer than 50,000 samples each is drawn by itself. From there on, random blocks of samples
+    are drawn and counted in bins of the score (``calibkit.many_rows``). Estimates stay exact; ends
+    differ by some 1 % of the width, less than with another seed. If a function of your own or a
+    class-wise error is asked for, each sample is drawn by itself, however many there are.
 
     Examples
     --------
@@ -140,10 +140,7 @@ def compare(
     labels : array or tensor of integers, shape (m,)
         True classes, 0 to k - 1; None without logits.
     metric_names : sequence of str or callable
-        Any of the names in `calibkit.metrics.ranked_metrics`, ``risk_at_coverage_`` and
-        ``coverage_at_risk_`` followed by any number, and of logits "nll", "brier",
-        "classwise_ece", its floor and its excess; with their default number of bins. Or functions
-        of (confidence, correct), such as ``partial(metrics.fpr_at_tpr, tpr=0.9)``: slower.
+        As in `bootstrap`.
     n : int
         Replicates, at least 2. Each draws m samples with replacement.
     seed : int
@@ -283,10 +280,7 @@ def replicates(
     labels : array or tensor of integers, shape (m,)
         True classes, 0 to k - 1; None where `Answers` stand for logits.
     metric_names : sequence of str or callable
-        Any of the names in `calibkit.metrics.ranked_metrics`, ``risk_at_coverage_`` and
-        ``coverage_at_risk_`` followed by any number, and of logits "nll", "brier",
-        "classwise_ece", its floor and its excess; with their default number of bins. Or functions
-        of (confidence, correct), such as ``partial(metrics.fpr_at_tpr, tpr=0.9)``: slower.
+        As in `bootstrap`.
     n : int
         Replicates, at least 2. Each draws m samples with replacement.
     seed : int

@@ -21,7 +21,8 @@ added (Pocock 1977; `calibkit_companion.experiments.looks`).
 
 **One setting refutes what a paper claims for all settings.** What it claims for most settings, by
 its words or its own tables, is refuted where at least two fail, and more than half of those that
-test it (`cases.refuted`). That something happens somewhere is refuted by none.
+test it (`cases.refuted`); it is reproduced where at least two hold and none fails. That something
+happens somewhere is refuted by none.
 
 **A claim is judged where it makes sense**: where the plain network is as over-confident as it
 presumes, and by methods that learn there and do what it says they do. An interval tells whether it
@@ -37,7 +38,7 @@ and setting, and `fates` says what became of a claim over all of them.
 # ruff: noqa: F401 (names for those who use the package)
 from calibkit_companion.claims.claim import claims
 from calibkit_companion.claims.display import COLORS, SIGNS, Card, card, counts, headline, titles
-from calibkit_companion.claims.fates import answer
+from calibkit_companion.claims.fates import answer, told
 from calibkit_companion.claims.in_print import printed
 from calibkit_companion.claims.judging import board
 from calibkit_companion.claims.scorecard import Scorecard, compute

@@ -143,6 +143,20 @@ def refuted(claim: Claim, outcomes: Iterable[str]) -> bool:
     return failed > 1 and 2 * failed > len(tested)
 
 
+def reproduced(across: str, outcomes: Iterable[str]) -> bool:
+    """Whether the settings that hold reproduce a claim of which no setting fails.
+
+    One does where the paper claims it for all settings. What the paper claims for most settings has
+    to hold in at least two.
+
+    Parameters
+    ----------
+    across : for how many settings the paper claims it, as in `Claim.across`
+    outcomes : in all settings that the board shows
+    """
+    return [*outcomes].count("holds") > (across != "all")
+
+
 def shown_of(claim: Claim, cases: list[Case]) -> list[Case]:
     """Of each column its paper's own setting, else the first in which the claim is tested."""
     edition = cases[0].place.runs.selection.edition

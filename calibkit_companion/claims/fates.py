@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from calibkit import terms
+from calibkit_companion.claims.cases import reproduced
 from calibkit_companion.claims.claim import Claim, claims
 from calibkit_companion.claims.judging import MATHEMATICS, Judged
 from calibkit_companion.claims.verdict import REFUTED
@@ -27,7 +28,8 @@ def fate(outcomes: Iterable[str], across: str = "all") -> str:
     """What became of a claim, from its outcomes in all columns: one of `FATES`.
 
     A claim is decided where one column decides it: the level is shared among columns. What a paper
-    claims for most settings, one setting neither refutes (`cases.refuted`) nor reproduces.
+    claims for most settings, one setting neither refutes nor reproduces (`cases.refuted`,
+    `cases.reproduced`).
 
     Parameters
     ----------
@@ -39,13 +41,12 @@ def fate(outcomes: Iterable[str], across: str = "all") -> str:
     ('unclear', 'reproduced')
     """
     tested = [outcome for outcome in outcomes if outcome != "not tested"]
-    held = tested.count("holds")
     fails = any(outcome in REFUTED for outcome in tested)
-    if held and fails:
+    if fails and "holds" in tested:
         return "different by setting"
     if fails:
         return "not reproduced"
-    if held > 1 or (held and across == "all"):
+    if reproduced(across, tested):
         return "reproduced"
     return "unclear" if tested else "not tested"
 
@@ -65,11 +66,21 @@ class Told(NamedTuple):
 
     @property
     def rests(self) -> dict[str, str]:
-        """By outcome the settings that give it; of several where it is unclear, how many."""
+        """By outcome the settings that give it; of several where it is unclear, how many.
+
+        A claim made for most settings that holds in one is unclear, and says so.
+        """
         found: dict[str, list[str]] = {}
         for row in self.rows:
             found.setdefault(row.outcome, []).append(row.where)
-        return {outcome: _in_short(outcome, where) for outcome, where in found.items()}
+        held = found.pop("holds", []) if self.fate == "unclear" else []
+        rests = {outcome: _in_short(outcome, where) for outcome, where in found.items()}
+        if held:
+            said = f"holds in one setting ({held[0]}), claimed for most"
+            if "unclear" in rests:
+                said += f"; unclear {rests['unclear']}"
+            rests["unclear"] = said
+        return rests
 
     @property
     def computed(self) -> bool:

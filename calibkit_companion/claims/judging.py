@@ -7,7 +7,15 @@ from math import isnan, nan
 from typing import NamedTuple
 
 from calibkit import metrics, stats, terms
-from calibkit_companion.claims.cases import Case, Verdict, case_of, refuted, shares, shown_of
+from calibkit_companion.claims.cases import (
+    Case,
+    Verdict,
+    case_of,
+    refuted,
+    reproduced,
+    shares,
+    shown_of,
+)
 from calibkit_companion.claims.claim import Claim, claims
 from calibkit_companion.claims.in_print import printed
 from calibkit_companion.claims.power import seeds_needed
@@ -56,8 +64,9 @@ class Judged(NamedTuple):
     `low` and `high` are the ends of the 95 % interval, as everywhere in the book, and `covers` says
     what of, as in `results.Row`; the word takes that of `level`, which is shared among columns and
     among the `looks` that are taken while seeds are added, and further among comparisons; `alone`
-    is how the one shown would fare by itself, where that
-    differs, and `needed` with how many seeds it would be decided (`power.seeds_needed`).
+    is how the one shown would fare by itself, where that differs, `at_level` how it fares at
+    `level`, before that is shared among comparisons, and `needed` with how many seeds it would be
+    decided (`power.seeds_needed`).
     `printed` is the outcome of the paper's own table by its ±. `shown` marks the
     one row that its column shows; `title` is what to call the column. `parts` are all comparisons:
     `compared` has them in words.
@@ -78,6 +87,7 @@ class Judged(NamedTuple):
     metric: str = ""
     level: float = 0.95
     alone: str = ""
+    at_level: str = ""
     covers: str = ""
     title: str = ""
     looks: int = 1
@@ -206,15 +216,20 @@ def _rows(claim: Claim, where: list[Place]) -> list[Judged]:
     cases = [case_of(claim, place) for place in where]
     shown = shown_of(claim, cases)
     alphas = shares(shown)
-    fails = refuted(claim, (case.verdict(alphas[case.place.column]).outcome for case in shown))
-    return [
-        _judged(claim, case, alphas[case.place.column], any(case is s for s in shown), fails)
-        for case in cases
-    ]
+    outcomes = [case.verdict(alphas[case.place.column]).outcome for case in shown]
+    decides = dict.fromkeys(REFUTED, refuted(claim, outcomes))
+    decides["holds"] = claim.across != "most" or reproduced(claim.across, outcomes)
+
+    def judged(case: Case) -> Judged:
+        alpha = alphas[case.place.column]
+        alone = not decides.get(case.verdict(alpha).outcome, True)
+        return _judged(claim, case, alpha, any(case is s for s in shown), alone)
+
+    return [judged(case) for case in cases]
 
 
 def _judged(
-    claim: Claim, case: Case, alpha: float = 0.05, shown: bool = True, refuted: bool = True
+    claim: Claim, case: Case, alpha: float = 0.05, shown: bool = True, alone: bool = False
 ) -> Judged:
     """The row of a claim in a place.
 
@@ -222,18 +237,18 @@ def _judged(
     ----------
     alpha : the level of the column
     shown : whether its column shows this row
-    refuted : whether the settings that fail are enough to refute the claim
+    alone : whether too few settings come out like this one to decide the claim
     """
     check, place = case.check, case.place
     found = case.verdict(alpha)
-    fails = found.outcome in REFUTED and not refuted
+    fails = alone and found.outcome in REFUTED
     outcome = "unclear" if fails else found.outcome
     marked = _marked(check, found.outcome) if check else ()
     if outcome == "not tested":
         missing = (part.lacks for part in check.leaves() if part.lacks) if check else ()
         why = "; ".join(filter(None, [case.lacks, grouped(missing), case.doubt]))
     else:
-        why = " ".join(_reasons(claim, case, found, marked, fails))
+        why = " ".join(_reasons(claim, case, found, marked, alone))
     row = Judged(
         *(claim.id, place.name, why, outcome),
         printed=printed(claim).outcome,
@@ -253,14 +268,21 @@ def _judged(
         check = check.without(lambda part: any(part is p for p in found.doubted))
     part = check.deciding(alpha)
     level = 1 - each_look(alpha, part.looks)
-    alone = found.outcome if found.outcome in ("holds", "reversed") else part.word()
-    alone *= alone != found.outcome
+    itself = found.outcome if found.outcome in ("holds", "reversed") else part.word()
+    itself *= itself != found.outcome
     needed = 0 if found.outcome in DECIDED else seeds_needed(part, alpha)
-    return row._replace(**_numbers(part), level=level, looks=part.looks, needed=needed, alone=alone)
+    return row._replace(
+        **_numbers(part),
+        level=level,
+        looks=part.looks,
+        needed=needed,
+        alone=itself,
+        at_level=part.word(alpha),
+    )
 
 
 def _reasons(
-    claim: Claim, case: Case, found: Verdict, marked: tuple[Marked, ...], fails: bool
+    claim: Claim, case: Case, found: Verdict, marked: tuple[Marked, ...], alone: bool
 ) -> Iterator[str]:
     """Sentences on what a claim presumes in a place, and on why its word is not a clearer one."""
     if case.coverages_left_out:
@@ -276,12 +298,13 @@ def _reasons(
             f"Judged with every method, the claim {_FARES[found.everything]}. Judged without "
             f"{listed(mark.method for mark in marked)}, it {_FARES[found.without]}."
         )
-    if fails and claim.exists:
+    if alone and claim.exists:
         yield "It is not seen here. Its paper says only that it happens somewhere."
-    elif fails:
+    elif alone:
+        decide = "reproduce" if found.outcome == "holds" else "refute"
         yield (
             f"It {_FARES[found.outcome]} here. Its paper claims it, by its words or its tables, "
-            "for most settings. One setting does not refute that."
+            f"for most settings. One setting does not {decide} that."
         )
 
 

@@ -247,9 +247,10 @@ class Joined:
     def deciding(self, alpha: float = 0.05) -> Part:
         """The comparison on which the word hangs.
 
-        Of those that agree with it, in order of clarity, the last that was needed; where nothing is
+        Of those that agree with it, in order of clarity, the last that was needed. Where nothing is
         decided, the clearest of those that by themselves go against what one could refute, or else
-        of those that are unclear.
+        of those that keep it open: first those that are unclear by themselves, at 95 %, then those
+        that are so at `alpha`.
         """
         own, (holds, fails) = self.word(alpha), self.needed()
         agree, needed, last = {
@@ -257,9 +258,12 @@ class Joined:
             "reversed": (("reversed",), fails, fails),
             "falls short": (("reversed", own), fails, fails),
         }.get(own, (("unclear",), holds, 1))
-        alpha, parts = self._share(alpha, needed), self.kept or self.parts
+        whole, alpha, parts = alpha, self._share(alpha, needed), self.kept or self.parts
         if own == "unclear" and fails == 1 and any(p.word(alpha) == "reversed" for p in parts):
             agree = ("reversed",)
         some = [part for part in parts if part.word(alpha) in agree] or parts
+        if agree == ("unclear",):
+            for level in (0.05, whole):
+                some = [part for part in some if part.word(level) == "unclear"] or some
         each = sorted((p.deciding(alpha) for p in some), key=Part.clarity, reverse=True)
         return each[min(last, len(each)) - 1]

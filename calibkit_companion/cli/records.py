@@ -29,7 +29,8 @@ def print_claims(options) -> None:
     """Judge the papers' claims in every setting that has records.
 
     For each claim of the five papers, print the verdict in each setting, computed from the records,
-    and the verdict that the paper's table gives, from its printed ±. Trains nothing.
+    and the verdict that the paper's table gives, from its printed ±. With --json, counted says what
+    became of the claim over all settings. Trains nothing.
 
     Example: calibkit claims --edition released --paper overconf
     """
@@ -43,7 +44,11 @@ def print_claims(options) -> None:
         names = "claim setting precondition outcome comparison estimate low high seeds printed"
         names += " level looks needed everything without"
         table = [{name: getattr(row, name) for name in names.split()} for row in rows]
+        counted = {
+            one.claim.id: one.fate for paper in plan.PAPERS for one in claims.told(rows, paper)
+        }
         for line, row in zip(table, rows, strict=True):
+            line["counted"] = counted[row.claim]
             line["marked"] = [mark._asdict() for mark in row.marked]
         return print(json.dumps(arrays.plain(table), indent=1, ensure_ascii=False))
     statements = {claim.id: claim for claim in claims.claims(options.paper)}
