@@ -133,7 +133,11 @@ def assess(
 
     Parameters
     ----------
-    data, against, target_risk, rules, log
+    data : Predictions
+        From `calibkit.report.predictions.read` or `from_arrays`.
+    against : Predictions, optional
+        A second model for the same samples, in the same order.
+    target_risk, rules, log
         See `calibkit.report.build`.
 
     Returns

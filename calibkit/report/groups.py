@@ -60,7 +60,7 @@ class GroupRow(Facts):
 
 @dataclass(frozen=True)
 class ClassRow(Facts):
-    """The mean probability of a class beside its share of the labels, against the rest.
+    """One class taken against all others: its mean probability beside its share of the labels.
 
     Attributes
     ----------

@@ -27,8 +27,10 @@ def harm(
 
     Parameters
     ----------
-    before, after : arrays (n, k)
-        Probabilities of samples that the map was not fitted to, without and with the map.
+    before : array (n, k)
+        Probabilities, without the map, of samples that the map was not fitted to.
+    after : array (n, k)
+        Probabilities of the same samples with the map.
     labels : array (n,) of int
         True classes.
     fitted : int

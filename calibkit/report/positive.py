@@ -430,8 +430,10 @@ def shift_prior(p: Array, old: float, new: float) -> Array:
     ----------
     p : array (n,)
         Probabilities that are calibrated for the share `old` of positives.
-    old, new : float
-        The old and the new share of positives, above 0 and below 1.
+    old : float
+        The share of positives for which `p` is calibrated, above 0 and below 1.
+    new : float
+        The share of positives to correct for, above 0 and below 1.
 
     Returns
     -------
