@@ -87,7 +87,7 @@ def explain(app, doctree, page) -> None:
 
 def anchor(term: str) -> str:
     """What Sphinx makes of a term, in an address."""
-    return re.sub(r"\W+", "-", term)
+    return re.sub(r"\W+", "-", term).strip("-")
 
 
 def anchor_html(app, page, template, context, doctree) -> None:
