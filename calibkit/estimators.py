@@ -123,8 +123,8 @@ class CalibratedModel(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         ------
         ValueError
             If a label is unknown to a fitted estimator, its columns are in another order than its
-            ``classes_``, it answers with an error that does not say that it is not fitted, or the
-            map refuses its predictions.
+            ``classes_``, it raises an error other than that it is not fitted, or the map refuses
+            its predictions.
 
         Warns
         -----

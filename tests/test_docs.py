@@ -115,6 +115,7 @@ SHOWING = {
     "deploy": 6,
     "guide_language_models": 2,
     "guide_imbalanced": 0,
+    "coming_from": 0,
     "README": 0,
 }
 
