@@ -157,7 +157,7 @@ def test_a_card_gives_the_one_reason_why_what_is_clear_by_itself_does_not_decide
 ):
     found = row("bsce-c02", "a", "unclear", alone="holds", at_level=at_level, seeds=3)
     shown = text(claims.Card([found]))
-    assert f"At 95 % the comparison above is clear by itself. {said}" in shown
+    assert f"By itself, with all looks counted, the comparison above is clear. {said}" in shown
     assert unsaid not in shown
 
 

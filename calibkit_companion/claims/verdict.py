@@ -249,7 +249,7 @@ class Joined:
 
         Of those that agree with it, in order of clarity, the last that was needed. Where nothing is
         decided, the clearest of those that by themselves go against what one could refute, or else
-        of those that keep it open: first those that are unclear by themselves, at 95 %, then those
+        of those that keep it open: first those that are unclear by themselves, then those
         that are so at `alpha`.
         """
         own, (holds, fails) = self.word(alpha), self.needed()
