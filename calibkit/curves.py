@@ -1,8 +1,8 @@
 """Compute the numbers of figures: ``plots.plot_x`` draws the numbers of `prepare_x`.
 
-One array stands for one run, and a list of arrays for one run per seed. A band over seeds is the
-95 % Student-t interval of the mean (``nan`` for fewer than two seeds). A band within one test set
-is the 95 % Wilson interval of a proportion. Values are fractions, not per cent.
+One array (or list of numbers) stands for one run, and a list of arrays for one run per seed. A band
+over seeds is the 95 % Student-t interval of the mean (``nan`` for fewer than two seeds). A band
+within one test set is the 95 % Wilson interval of a proportion. Values are fractions, not per cent.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,11 +1,11 @@
 """Figures of the book. ``prepare_x`` returns numbers, and ``plot_x`` draws them.
 
-The functions ``prepare_x`` take arrays and draw nothing: one array is one run, a list of arrays is
-one run per seed. They are defined in `calibkit.curves`. The functions ``plot_x`` take the numbers,
-draw them, and return the axes. `plot_reliability_lines` draws what `prepare_reliability` returns,
-and `plot_overfitting_grid` what `prepare_overfitting` returns. `forest_before_after` draws a table
-of intervals. Functions that draw several methods in one figure take
-``{method: numbers}``; `panels` draws a figure with one panel per method, epoch or treatment.
+The functions ``prepare_x`` take arrays and draw nothing: one array (or list of numbers) is one run,
+a list of arrays is one run per seed. They are defined in `calibkit.curves`. The functions
+``plot_x`` take the numbers, draw them, and return the axes. `plot_reliability_lines` draws what
+`prepare_reliability` returns, and `plot_overfitting_grid` what `prepare_overfitting` returns.
+`forest_before_after` draws a table of intervals. Functions that draw several methods in one figure
+take ``{method: numbers}``; `panels` draws a figure with one panel per method, epoch or treatment.
 
 Where a figure draws an interval, it is over seeds the 95 % Student-t interval of the mean, which
 needs two seeds (`forest_before_after`: three), and within one test set the 95 % Wilson interval of

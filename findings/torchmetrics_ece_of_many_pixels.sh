@@ -8,7 +8,8 @@
 #   the same number, so that confidence equals accuracy.
 # Wrong number: an ECE of 0.000 for a network that says 0.9 and is right in 0.8; 0.17 for 0.10 with
 #   12 million pixels. MONAI, which counts per volume, says 0.14 for a volume of 36 million.
-#   The mean over pictures, or float64 sums of one's own, are right.
+#   Float64 sums of one's own are right. The mean over pictures does not have the fault, but it is
+#   another number.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

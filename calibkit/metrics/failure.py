@@ -422,8 +422,8 @@ def threshold_at_risk(
     """Return the threshold that accepts most predictions with an error rate of at most `risk`.
 
     A prediction is accepted if its confidence is at least the threshold. The threshold is a short
-    decimal between the lowest confidence accepted and the next lower one, so that it accepts
-    exactly `coverage_at_risk` of these predictions as printed, too.
+    decimal between the lowest confidence accepted and the next lower one. So you can copy it as
+    printed, and it still accepts the share of these predictions that `coverage_at_risk` returns.
 
     Other arguments as in `auroc`: `confidence` (n,) and `correct` (n,).
 
