@@ -161,6 +161,19 @@ def test_a_card_gives_the_one_reason_why_what_is_clear_by_itself_does_not_decide
     assert unsaid not in shown
 
 
+def test_a_card_says_what_makes_its_level_higher():
+    for fields, said in (
+        ({"level": 0.95}, "95 %"),
+        ({"level": 0.9875, "sharing": 4}, "98.75 %, because 4 settings share the 5 %"),
+        ({"level": 0.984, "looks": 5}, "98.4 %, because we look at the results 5 times"),
+        (
+            {"level": 0.9964, "sharing": 4, "looks": 5},
+            "99.64 %, because 4 settings share the 5 % and we look at the results 5 times",
+        ),
+    ):
+        assert row("bsce-c02", "a", "unclear", **fields).judged_at == said
+
+
 def test_the_cost_is_that_of_the_records():
     assert str(scorecard.compute("smoke")) == "no runs"
     runs = plan.Selection("smoke").of_page("book")[:3]

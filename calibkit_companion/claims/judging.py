@@ -66,7 +66,7 @@ class Judged(NamedTuple):
     among the `looks` that are taken while seeds are added, and further among comparisons; `alone`
     is how the one shown would fare by itself, where that differs, `at_level` how it fares at
     `level`, before that is shared among comparisons, and `needed` with how many seeds it would be
-    decided (`power.seeds_needed`).
+    decided (`power.seeds_needed`). `sharing` counts the settings that share the 5 %.
     `printed` is the outcome of the paper's own table by its ±. `shown` marks the
     one row that its column shows; `title` is what to call the column. `parts` are all comparisons:
     `compared` has them in words.
@@ -91,6 +91,7 @@ class Judged(NamedTuple):
     covers: str = ""
     title: str = ""
     looks: int = 1
+    sharing: int = 1
     everything: str = ""
     without: str = ""
     marked: tuple[Marked, ...] = ()
@@ -144,9 +145,11 @@ class Judged(NamedTuple):
 
     @property
     def judged_at(self) -> str:
-        """The level of the verdict, and how many looks it has to stand."""
-        looks = f", because we look at the results {self.looks} times" if self.looks > 1 else ""
-        return f"{100 * self.level:.4g} %{looks}"
+        """The level of the verdict, and what makes it higher than 95 %: settings and looks."""
+        shared = f"{self.sharing} settings share the 5 %" if self.sharing > 1 else ""
+        looks = f"we look at the results {self.looks} times" if self.looks > 1 else ""
+        why = " and ".join(filter(None, [shared, looks]))
+        return f"{100 * self.level:.4g} %" + f", because {why}" * bool(why)
 
 
 MATHEMATICS = "mathematics"
@@ -275,6 +278,7 @@ def _judged(
         **_numbers(part),
         level=level,
         looks=part.looks,
+        sharing=round(0.05 / alpha),
         needed=needed,
         alone=itself,
         at_level=part.word(alpha),
