@@ -2,8 +2,11 @@
 
 import os
 import sys
+from itertools import product
 
+import numpy as np
 import pytest
+from PIL import Image
 
 # jsonschema reads this grammar for seconds, to check addresses that no notebook of ours has.
 sys.modules.setdefault("rfc3987_syntax", None)
@@ -24,6 +27,20 @@ def few_resamples():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(estimates, "replicates", lambda n: 60)
         yield
+
+
+@pytest.fixture
+def photos(tmp_path, monkeypatch):
+    """Name of a data set of small images in two classes, which are decoded anew for each batch."""
+    for i, part in product(range(24), ("train", "test")):
+        pixels = np.random.default_rng(i).integers(256, size=(8, 8, 3), dtype=np.uint8)
+        file = tmp_path / "photos" / part / str(i % 2) / f"{i}.png"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels).save(file)
+    settings = {"CACHE": tmp_path / "cache", "DATA": tmp_path / "data"}
+    for name, value in (settings | {"IN_MEMORY": 0, "WORKERS": 0}).items():
+        monkeypatch.setenv(f"CALIBKIT_{name}", str(value))
+    return f"imagefolder:{tmp_path / 'photos'}"
 
 
 def pytest_collection_modifyitems(items):

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from calibkit_companion import data
 from calibkit_companion.experiments import plan
@@ -151,19 +150,9 @@ def test_moves_of_a_part_are_moves_of_its_images():
         assert any(torch.equal(image, c) or torch.equal(image, c.flip(2)) for c in crops)
 
 
-def test_images_that_are_decoded_meanwhile_are_repeated(tmp_path, monkeypatch):
-    for part, n in (("train", 24), ("test", 6)):
-        for i in range(n):
-            pixels = np.random.default_rng(i).integers(256, size=(8, 8, 3), dtype=np.uint8)
-            file = tmp_path / "photos" / part / str(i % 2) / f"{i}.png"
-            file.parent.mkdir(parents=True, exist_ok=True)
-            Image.fromarray(pixels).save(file)
-    monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("CALIBKIT_DATA", str(tmp_path / "data"))
-    monkeypatch.setenv("CALIBKIT_IN_MEMORY", "0")
-    monkeypatch.setenv("CALIBKIT_WORKERS", "0")
+def test_images_that_are_decoded_meanwhile_are_repeated(photos):
     changes = {"train_size": None, "validation": 4, "batch_size": 3}
-    wanted = run("cs_kd", f"imagefolder:{tmp_path / 'photos'}", "cnn", **changes)
+    wanted = run("cs_kd", photos, "cnn", **changes)
     assert same(*(trained(wanted, kind, augmented=True) for kind in (None, Tape)))
 
 

@@ -8,10 +8,8 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from calibkit_companion import data
 from calibkit_companion.experiments import plan
@@ -366,16 +364,7 @@ def test_as_many_join_the_first_run_as_memory_has_room_for(
     assert counts[0] == (1, 0) and counts[1][1] >= 1  # the first had its epoch alone
 
 
-def test_runs_that_decode_images_have_no_neighbours(tmp_path, monkeypatch):
-    for i, part in product(range(12), ("train", "test")):
-        pixels = np.random.default_rng(i).integers(256, size=(8, 8, 3), dtype=np.uint8)
-        file = tmp_path / "photos" / part / str(i % 2) / f"{i}.png"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(pixels).save(file)
-    monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("CALIBKIT_DATA", str(tmp_path / "data"))
-    monkeypatch.setenv("CALIBKIT_IN_MEMORY", "0")
-    monkeypatch.setenv("CALIBKIT_WORKERS", "0")
+def test_runs_that_decode_images_have_no_neighbours(photos, tmp_path, monkeypatch):
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (80, 80))
     monkeypatch.setattr(torch.cuda, "max_memory_reserved", lambda _: 2)
     lines: list[str] = []
@@ -383,8 +372,7 @@ def test_runs_that_decode_images_have_no_neighbours(tmp_path, monkeypatch):
         torch.device("cpu"), 8, lines.append, False, tmp_path, measure=True
     )
     size = {"train_size": None, "validation": 4, "batch_size": 4}
-    name = f"imagefolder:{tmp_path / 'photos'}"
-    two = [run("erm", name, "cnn", seed, **size) for seed in (0, 1)]
+    two = [run("erm", photos, "cnn", seed, **size) for seed in (0, 1)]
     assert len(list(group.train(two))) == 2 and group.limit == 8  # memory would do for eight
     assert [line.split("  epoch ")[0] for line in lines] == [r.name for r in two for _ in range(4)]
 
