@@ -57,6 +57,7 @@ book: $(READY)  ## train the demo, run the notebooks, render the book (EDITION=c
 
 release: $(READY)  ## remake book/notebooks: the pages of the released edition, from its records
 	@mkdir -p build/records && rm -rf build/records/runs  # the tables, and no folder of runs
+	@rm -rf build/released/book/notebooks  # a page also depends on the packages: execute every page
 	@[ -L build/records/released ] || ln -s $(CURDIR)/data_cache/released build/records/
 	@CALIBKIT_CACHE=$(CURDIR)/build/records $(MAKE) --no-print-directory book EDITION=released
 	@mkdir -p book/notebooks && cp build/released/book/notebooks/*.ipynb book/notebooks/
